@@ -1,0 +1,195 @@
+#!/usr/bin/env bash
+# Cold scans, plain PostgreSQL against aiostream, on a throw-away cluster.
+#
+#   make demo [DEMO_SIZE=1GB] [DEMO_ROUNDS=3] [TMPDIR=/folder/on/the/disk/to/measure]
+#
+# Loads a table that does not fit its shared buffers and reads it uncached
+# in turn on each path.  Nothing runs in parallel, and each run begins with the
+# table dropped from shared buffers and from the kernel's cache.  CPU is that of
+# all processes of the server, the kernel's I/O threads on its behalf included.
+set -euo pipefail
+. "$(dirname "$0")/../test/lib.sh"
+
+size=${DEMO_SIZE:-1GB}
+rounds=${DEMO_ROUNDS:-3}
+case $size in
+*[0-9]GB) mb=$((${size%GB} * 1024)) ;;
+*[0-9]MB) mb=${size%MB} ;;
+*) die "DEMO_SIZE is a whole number of MB or GB, like 512MB or 3GB" ;;
+esac
+[ "$mb" -ge 64 ] || die "DEMO_SIZE must be at least 64MB"
+[ "$rounds" -ge 1 ] || die "DEMO_ROUNDS must be at least 1"
+
+"$top/test/deps.sh" build demo
+find_pg_config
+make_work
+free=$(df -Pm "$work" | awk 'NR == 2 {print $4}')
+[ "$free" -gt $((mb * 5 / 4 + 500)) ] || die "$(dirname "$work") has only $free MB free: set TMPDIR to a folder with more, or DEMO_SIZE"
+
+step "building aiostream for $("$PG_CONFIG" --version)"
+copy_tree
+mirror_server
+build_private
+
+# the default, but never most of a small table
+buffers=$((mb / 8 < 128 ? mb / 8 : 128))
+step "starting a private cluster in $work (shared_buffers ${buffers}MB)"
+new_cluster data "shared_preload_libraries = 'aiostream'" "shared_buffers = ${buffers}MB" "wal_level = minimal" \
+	"max_wal_senders = 0" "max_wal_size = 4GB" "autovacuum = off" "max_parallel_workers_per_gather = 0" "jit = off" \
+	"synchronize_seqscans = on"
+postmaster=$(head -n 1 "$work/data/postmaster.pid")
+sql -d postgres -c "CREATE EXTENSION aiostream" >/dev/null
+
+rows=$((mb * 1024 * 1024 / 205))
+step "loading a table of $size ($rows rows of about 200 bytes)"
+# COPY FREEZE: hint bits and visibility map are final, no run has writing to do
+sql -d postgres >/dev/null <<SQL
+BEGIN;
+CREATE TABLE demo (id bigint, x int, payload text);
+COPY demo FROM PROGRAM
+  'awk ''BEGIN {p = sprintf("%160s", ""); gsub(/ /, "aiostream ", p); p = substr(p, 1, 160);
+                for (i = 1; i <= $rows; i++) printf "%d\t%d\t%s\n", i, i % 1000, p}''' WITH (FREEZE);
+COMMIT;
+ANALYZE demo;
+CHECKPOINT;
+SQL
+blocks=$(sql -d postgres -c "SELECT pg_relation_size('demo') / 8192")
+file=$work/data/$(sql -d postgres -c "SELECT pg_relation_filepath('demo')")
+
+# --- measuring -----------------------------------------------------------
+
+# CPU seconds of the postmaster, its children, and those it had
+cpu_seconds() {
+	# processes may end while being read
+	{ cat /proc/[0-9]*/stat 2>/dev/null || true; } | awk -v pm="$postmaster" -v hz="$(getconf CLK_TCK)" '
+		{ pid = $1; sub(/^.*\) /, "") }		# the name may hold spaces
+		pid == pm { sum += $12 + $13 + $14 + $15 }
+		pid != pm && $2 == pm { sum += $12 + $13 }
+		END { printf "%.2f", sum / hz }'
+}
+
+# cold_query SETTINGS QUERY: sets seconds, cpu, answer
+cold_query() {
+	local before after out
+	sql -d postgres -c "SELECT aiostream_evict('demo')" >/dev/null
+	before=$(cpu_seconds)
+	# one session; the clock runs around the query only
+	out=$(sql -d postgres <<SQL
+$1
+SELECT extract(epoch FROM clock_timestamp()) AS t0 \gset
+$2;
+SELECT extract(epoch FROM clock_timestamp()) - :t0;
+SQL
+	)
+	after=$(cpu_seconds)
+	answer=$(head -n 1 <<<"$out")
+	seconds=$(tail -n 1 <<<"$out")
+	cpu=$(calc "$after - $before")
+}
+calc() { awk "BEGIN {printf \"%.3f\", $1}"; }
+median() { sort -g | awk '{v[NR] = $1} END {printf "%.3f", NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2}'; }
+
+# record PATTERN CONTENDER SECONDS CPU MB
+record() { printf '%s|%s|%s|%s|%s\n' "$@" >>"$work/results"; }
+
+plain="SET aiostream.enable = off;"
+buffered="SET aiostream.enable = on; SET aiostream.direct_io = off;"
+direct="SET aiostream.enable = on; SET aiostream.direct_io = on;"
+total_mb=$(calc "$blocks / 128")
+
+plan=$(sql -d postgres -c "$direct EXPLAIN (COSTS OFF) SELECT count(*) FROM demo")
+[[ $plan == *AioSeqScan* ]] || say "note: the planner did not choose AioSeqScan; see the README"
+for query in "SELECT count(*) FROM demo" "SELECT sum(x) FROM demo"; do
+	expected=
+	step "$query, cold, $rounds rounds"
+	for round in $(seq "$rounds"); do
+		line="   round $round:"
+		for contender in plain buffered direct; do
+			cold_query "${!contender}" "$query"
+			[ "${expected:=$answer}" = "$answer" ] || die "$contender answered $answer, plain $expected"
+			record "$query" "$contender" "$seconds" "$cpu" "$total_mb"
+			line+=" $contender $(printf %.2f "$seconds") s"
+		done
+		say "$line"
+	done
+done
+
+# Backwards is so slow on the plain path that a part of the table must do; each
+# path reads the same blocks.
+back_blocks=$((blocks < 8192 ? blocks : 8192))
+back_mb=$(calc "$back_blocks / 128")
+step "reading the last blocks of it backwards ($(printf %.0f "$back_mb") MB), cold"
+for round in $(seq "$rounds"); do
+	line="   round $round:"
+	# each call reads on both paths, in turn
+	for contender in buffered direct; do
+		case $contender in buffered) dio=off ;; direct) dio=on ;; esac
+		sql -d postgres -F ' ' -c "SET client_min_messages = warning" -c "SELECT contender, seconds, cpu_s FROM aiostream_bench_read('demo', 'backward',
+			direct_io => '$dio', max_blocks => $back_blocks)" >"$work/rows"
+		while read -r path seconds cpu; do
+			[ "$path" = plain ] || path=$contender
+			record "backward read" "$path" "$seconds" "$cpu" "$back_mb"
+			line+=" $path $(printf %.2f "$seconds") s"
+		done <"$work/rows"
+	done
+	say "$line"
+done
+
+# --- the ceiling ---------------------------------------------------------
+
+setting() { sql -d postgres -c "SELECT setting FROM pg_settings WHERE name = 'aiostream.$1'"; }
+request=$(setting io_combine_limit)
+request=$((${request:-16} * 8192))
+depth=$(setting effective_io_concurrency)
+depth=${depth:-16}
+sql -d postgres -c "SELECT aiostream_evict('demo')" >/dev/null
+stop_cluster data
+
+# fio_mb_s RW: MB/s of direct reads of the table's own (first) file: the best
+# of three, as this is about what the disk can do
+fio_mb_s() { for _ in 1 2 3; do fio_once "$1"; done | sort -g | tail -n 1; }
+fio_once() {
+	local engine bytes out
+	bytes=$(stat -c %s "$file")
+	bytes=$((bytes / request * request))
+	for engine in io_uring libaio psync; do
+		out=$(cd "$work/tmp" && as_user fio --name=ceiling --readonly --filename="$file" --rw="$1" --bs="$request" \
+			--iodepth="$depth" --ioengine="$engine" --direct=1 --size="$bytes" --invalidate=1 --output-format=terse 2>/dev/null) || continue
+		# field 7 of terse version 3: KiB/s read
+		out=$(awk -F';' '/^3;/ {printf "%.0f", $7 / 1024}' <<<"$out")
+		[ "${out:-0}" -gt 0 ] && { echo "$out"; return; }
+	done
+	echo "?"
+}
+step "measuring what the disk can do (fio, direct, $((request / 1024)) kB requests, $depth in flight)"
+forward_ceiling=$(fio_mb_s read)
+backward_ceiling=$(fio_mb_s "read:-$((2 * request / 1024))k")
+
+# --- the table -----------------------------------------------------------
+
+say ""
+say "$(printf '%.0f' "$total_mb") MB table, medians of $rounds cold rounds, 1 process, $(stat -f -c %T "$work") on $(df -P "$work" | awk 'NR == 2 {print $1}'), $(nproc) CPUs, Linux $(uname -r)"
+say ""
+printf '%-26s %-20s %9s %9s %8s %12s %13s %9s\n' "" path "time (s)" "CPU (s)" MB/s "time, ratio" "CPU, ratio" "disk MB/s"
+printf '%s\n' "--------------------------------------------------------------------------------------------------------------------"
+while IFS= read -r pattern; do
+	base= base_cpu=
+	case $pattern in backward*) ceiling=$backward_ceiling ;; *) ceiling=$forward_ceiling ;; esac
+	for contender in plain buffered direct; do
+		rows=$(awk -F'|' -v p="$pattern" -v c="$contender" '$1 == p && $2 == c' "$work/results")
+		t=$(cut -d'|' -f3 <<<"$rows" | median)
+		c=$(cut -d'|' -f4 <<<"$rows" | median)
+		m=$(head -n 1 <<<"$rows" | cut -d'|' -f5)
+		: "${base:=$t}" "${base_cpu:=$c}"
+		case $contender in plain) label="PostgreSQL" ;; *) label="aiostream, $contender" ;; esac
+		awk -v p="$([ "$contender" = plain ] && echo "${pattern% FROM demo}")" -v l="$label" -v t="$t" -v c="$c" -v m="$m" \
+			-v b="$base" -v bc="$base_cpu" -v ceil="$ceiling" 'BEGIN {
+			if (t + 0 == 0) t = 0.001
+			if (b + 0 == 0) b = t
+			cpu_ratio = bc + 0 == 0 ? "-" : sprintf("%.2f", c / bc)
+			printf "%-26s %-20s %9.2f %9.2f %8.0f %12.2f %13s %9s\n", p, l, t, c, m / t, t / b, cpu_ratio, ceil }'
+	done
+done < <(cut -d'|' -f1 "$work/results" | uniq | awk '!seen[$0]++')
+say ""
+say "Ratios are to PostgreSQL's own path: below 1 is faster, or cheaper.  \"disk MB/s\" is what fio reads from the"
+say "table's file with direct I/O, in the same direction, request size and depth.  A longer look: DEMO_SIZE=3GB make demo"

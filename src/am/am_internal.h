@@ -1,0 +1,27 @@
+/*
+ * am_internal.h
+ *		Shared by the files of this folder only.
+ */
+#ifndef AIOSTREAM_AM_INTERNAL_H
+#define AIOSTREAM_AM_INTERNAL_H
+
+#include "am/am.h"
+#include "catalog/index.h"
+#include "nodes/execnodes.h"
+
+/* Callbacks of the routine, implemented in index_build.c */
+extern double aiostream_index_build_range_scan(Relation heap, Relation index,
+											   IndexInfo *index_info,
+											   bool allow_sync, bool anyvisible,
+											   bool progress,
+											   BlockNumber start_block,
+											   BlockNumber nblocks,
+											   IndexBuildCallback callback,
+											   void *callback_state,
+											   TableScanDesc scan);
+extern void aiostream_index_validate_scan(Relation heap, Relation index,
+										  IndexInfo *index_info,
+										  Snapshot snapshot,
+										  ValidateIndexState *state);
+
+#endif							/* AIOSTREAM_AM_INTERNAL_H */

@@ -1,0 +1,192 @@
+/*
+ * index_build.c
+ *		Index builds on aioheap tables: core's code, with reads ahead of it.
+ *
+ * Which tuples of a HOT chain go into an index, and whose transactions to wait
+ * for, is core's to decide, so its own callbacks do the work.  They call
+ * heap_getnext(), which takes relations only whose rd_tableam is heap's own
+ * routine.  So we give them a COPY of the relation's descriptor in which it
+ * is.  (Changing the original for the duration would not last: a relcache
+ * invalidation may rebuild it in the middle.)
+ *
+ * What makes the copy safe, for as long as the caller holds the original open:
+ *
+ * - Scans count references in the copy's own rd_refcnt, and the resource owner
+ *   remembers the copy's address.  At an error it is still needed when the
+ *   resource owner is released: it lives in TopTransactionContext.
+ * - rd_smgr begins as NULL.  The smgr level keeps one back link to the owner of
+ *   an SMgrRelation; copy and original may take it from each other at any time,
+ *   as each reopens at need.  When we leave, nobody may point at
+ *   the copy any more: release_smgr().
+ * - pgstat_info has a back link as well.  The original is made to have its
+ *   entry first; the copy shares it and is never linked.
+ * - A relcache rebuild of the original keeps rd_rel and, as our lock excludes
+ *   changes, rd_att where they are; rd_options it frees, so that is copied.
+ *   Partition descriptors, which closing a relation looks at, are set to NULL.
+ *
+ * Reading ahead: core drives the scan and calls the index AM's callback for
+ * each tuple.  We put our own in between, and it tells scan/rangefollow.c of
+ * each new heap block.  A partial index whose predicate few tuples match
+ * is called too seldom to profit.  Validation (CREATE INDEX CONCURRENTLY,
+ * second scan) has no callback for each tuple and is as fast as heap's.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "am/am_internal.h"
+#include "pgstat.h"
+#include "scan/scan.h"
+#include "storage/smgr.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+/* Stands between core's scan and the index AM's callback */
+typedef struct AiostreamBuildCallback
+{
+	IndexBuildCallback callback;	/* the index AM's */
+	void	   *callback_state;
+	AiostreamRangeFollower *follower;
+} AiostreamBuildCallback;
+
+static void
+build_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull,
+			   bool tuple_is_alive, void *state)
+{
+	AiostreamBuildCallback *wrapped = (AiostreamBuildCallback *) state;
+
+	aiostream_rangefollow_block(wrapped->follower, ItemPointerGetBlockNumber(tid));
+	wrapped->callback(index, tid, values, isnull, tuple_is_alive,
+					  wrapped->callback_state);
+}
+
+/* ------------------------------------------------------------------------
+ * The copy that passes for a heap relation
+ * ------------------------------------------------------------------------
+ */
+
+static Relation
+copy_as_heap(Relation rel)
+{
+	Relation	copy;
+
+	/* Links the original to its statistics entry, if it is to have one */
+	(void) pgstat_should_count_relation(rel);
+
+	copy = MemoryContextAlloc(TopTransactionContext, sizeof(RelationData));
+	*copy = *rel;
+	copy->rd_tableam = GetHeapamTableAmRoutine();
+	copy->rd_smgr = NULL;
+	copy->rd_pdcxt = NULL;
+	copy->rd_pddcxt = NULL;
+	if (rel->rd_options != NULL)
+	{
+		copy->rd_options = MemoryContextAlloc(TopTransactionContext,
+											  VARSIZE(rel->rd_options));
+		memcpy(copy->rd_options, rel->rd_options, VARSIZE(rel->rd_options));
+	}
+	Assert(copy->rd_refcnt > 0);
+	return copy;
+}
+
+/* Let go of the smgr level's link to the copy; also done at an error. */
+static void
+release_smgr(Relation copy)
+{
+	if (copy->rd_smgr != NULL)
+		smgrclearowner(&copy->rd_smgr, copy->rd_smgr);
+	Assert(copy->rd_smgr == NULL);
+}
+
+static void
+free_copy(Relation copy)
+{
+	if (copy->rd_options != NULL)
+		pfree(copy->rd_options);
+	pfree(copy);
+}
+
+/*
+ * Give a parallel build's scan, which our caller began on the original, to the
+ * copy: core will end it with heap_endscan(), which drops the reference of
+ * the relation it finds there.
+ */
+static void
+give_scan_to_copy(TableScanDesc scan, Relation copy)
+{
+	Relation	rel = scan->rs_rd;
+
+	Assert(!((HeapScanDesc) scan)->rs_inited);
+	RelationIncrementReferenceCount(copy);
+	scan->rs_rd = copy;
+	RelationDecrementReferenceCount(rel);
+}
+
+/* ------------------------------------------------------------------------
+ * The callbacks
+ * ------------------------------------------------------------------------
+ */
+
+double
+aiostream_index_build_range_scan(Relation heap, Relation index,
+								 IndexInfo *index_info, bool allow_sync,
+								 bool anyvisible, bool progress,
+								 BlockNumber start_block, BlockNumber nblocks,
+								 IndexBuildCallback callback, void *callback_state,
+								 TableScanDesc scan)
+{
+	Relation	copy = copy_as_heap(heap);
+	bool		parallel = scan != NULL && scan->rs_parallel != NULL;
+	AiostreamBuildCallback wrapped;
+	double		reltuples = 0;
+
+	wrapped.callback = callback;
+	wrapped.callback_state = callback_state;
+	wrapped.follower = aiostream_rangefollow_begin(heap, parallel ? scan : NULL,
+												   allow_sync, start_block, nblocks);
+	if (wrapped.follower != NULL)
+	{
+		callback = build_callback;
+		callback_state = &wrapped;
+	}
+	if (scan != NULL)
+		give_scan_to_copy(scan, copy);
+
+	PG_TRY();
+	{
+		reltuples = GetHeapamTableAmRoutine()->index_build_range_scan(
+			copy, index, index_info, allow_sync, anyvisible, progress,
+			start_block, nblocks, callback, callback_state, scan);
+	}
+	PG_FINALLY();
+	{
+		release_smgr(copy);
+	}
+	PG_END_TRY();
+
+	if (wrapped.follower != NULL)
+		aiostream_rangefollow_end(wrapped.follower);
+	free_copy(copy);
+	return reltuples;
+}
+
+void
+aiostream_index_validate_scan(Relation heap, Relation index,
+							  IndexInfo *index_info, Snapshot snapshot,
+							  ValidateIndexState *state)
+{
+	Relation	copy = copy_as_heap(heap);
+
+	PG_TRY();
+	{
+		GetHeapamTableAmRoutine()->index_validate_scan(copy, index, index_info,
+													   snapshot, state);
+	}
+	PG_FINALLY();
+	{
+		release_smgr(copy);
+	}
+	PG_END_TRY();
+
+	free_copy(copy);
+}

@@ -1,0 +1,116 @@
+/*
+ * file.c
+ *		Open files with an identity.
+ *
+ * Descriptors are fd.c's virtual ones, so that the process's limit holds; the
+ * kernel keeps a file alive while a read of it is in flight, even if fd.c
+ * closes the descriptor meanwhile.  Files are opened per stream, under the
+ * stream's relation lock, and never outlive it: relfilenodes can be reused,
+ * and a descriptor kept for longer might belong to an older file of the name.
+ */
+#include "postgres.h"
+
+#include "engine/engine_internal.h"
+
+#include <fcntl.h>
+
+#include "utils/memutils.h"
+
+struct AiostreamFile
+{
+	File		vfd;			/* -1: closed */
+	bool		direct;
+	uint64		id;
+	MemoryContextCallback callback;
+	char		path[AIOSTREAM_PATH_LEN];
+};
+
+static void
+close_callback(void *arg)
+{
+	aiostream_file_close((AiostreamFile *) arg);
+}
+
+AiostreamFile *
+aiostream_file_open(const char *path, bool direct, MemoryContext cxt)
+{
+	AiostreamFile *file;
+	File		vfd;
+	int			flags = O_RDONLY | PG_BINARY;
+
+	if (strlen(path) >= AIOSTREAM_PATH_LEN)
+	{
+		errno = ENAMETOOLONG;
+		return NULL;
+	}
+	if (direct)
+		flags |= O_DIRECT;
+
+	file = MemoryContextAllocZero(cxt, sizeof(AiostreamFile));
+	vfd = PathNameOpenFile(path, flags);
+	if (vfd < 0)
+	{
+		int			save_errno = errno;
+
+		pfree(file);
+		errno = save_errno;
+		return NULL;
+	}
+	file->vfd = vfd;
+	file->direct = direct;
+	file->id = pg_atomic_fetch_add_u64(&aiostream_engine->next_file_id, 1);
+	strlcpy(file->path, path, AIOSTREAM_PATH_LEN);
+	file->callback.func = close_callback;
+	file->callback.arg = file;
+	MemoryContextRegisterResetCallback(cxt, &file->callback);
+	return file;
+}
+
+/*
+ * Reads in flight may have to be continued with this file (short reads), so
+ * they must have landed first.  The struct itself stays, for the callback.
+ */
+void
+aiostream_file_close(AiostreamFile *file)
+{
+	if (file->vfd < 0)
+		return;
+	aiostream_io_drain();
+	FileClose(file->vfd);
+	file->vfd = -1;
+}
+
+int
+aiostream_file_fd(AiostreamFile *file)
+{
+	int			fd;
+
+	Assert(file->vfd >= 0);
+	fd = FileGetRawDesc(file->vfd);
+	if (fd < 0)
+	{
+		/* fd.c closed it to save descriptors; any access opens it again */
+		if (FileSize(file->vfd) < 0)
+			return -1;
+		fd = FileGetRawDesc(file->vfd);
+	}
+	return fd;
+}
+
+uint64
+aiostream_file_id(const AiostreamFile *file)
+{
+	return file->id;
+}
+
+const char *
+aiostream_file_path(const AiostreamFile *file)
+{
+	return file->path;
+}
+
+bool
+aiostream_file_direct(const AiostreamFile *file)
+{
+	return file->direct;
+}

@@ -1,0 +1,273 @@
+/*
+ * method_worker.c
+ *		Method "worker": a shared queue of reads, executed by background
+ *		workers.
+ *
+ * The queue holds indexes of SUBMITTED handles and has room for all of them.
+ * It accepts reads only while at least one worker is attached; the last
+ * worker to leave empties it first, under the same lock, so that no read is
+ * left behind.  Everything here is under queue_lock.
+ */
+#include "postgres.h"
+
+#include "engine/engine_internal.h"
+#include "faults.h"
+#include "stats.h"
+
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/proc.h"
+#include "utils/memutils.h"
+#include "utils/wait_event.h"
+
+/* Descriptors a worker keeps open */
+#define NCACHED 16
+
+typedef struct CachedFile
+{
+	uint64		id;				/* 0: unused */
+	uint64		used;
+	int			fd;
+} CachedFile;
+
+static CachedFile cache[NCACHED];
+static uint64 cache_clock = 0;
+static int	my_slot = -1;
+
+/* ---- the owner's side ---- */
+
+/* A worker to wake for new work, or NULL; caller holds queue_lock. */
+static Latch *
+pick_idle(void)
+{
+	for (int i = 0; i < AIOSTREAM_MAX_WORKERS; i++)
+	{
+		AiostreamWorkerSlot *slot = &aiostream_engine->workers[i];
+
+		if (slot->pid != 0 && slot->idle)
+		{
+			slot->idle = false;
+			return slot->latch;
+		}
+	}
+	return NULL;
+}
+
+static bool
+worker_submit(AiostreamIo *io)
+{
+	AiostreamEngineShared *shared = aiostream_engine;
+	Latch	   *latch = NULL;
+
+	LWLockAcquire(&shared->queue_lock, LW_EXCLUSIVE);
+	if (shared->nworkers == 0)
+	{
+		LWLockRelease(&shared->queue_lock);
+		aiostream_count(AIOSTREAM_COUNT_FALLBACK_NO_WORKER, 1);
+		if (pg_atomic_exchange_u32(&shared->workers_wanted, 1) == 0)
+		{
+			/* the reaper starts them */
+			Latch	   *reaper = shared->reaper_latch;
+
+			if (reaper != NULL)
+				SetLatch(reaper);
+		}
+		return false;
+	}
+	Assert(shared->queue_head - shared->queue_tail < (uint32) shared->nhandles);
+	aiostream_queue[shared->queue_head++ % shared->nhandles] = io->index;
+	latch = pick_idle();
+	LWLockRelease(&shared->queue_lock);
+	if (latch != NULL)
+		SetLatch(latch);
+	return true;
+}
+
+static void
+worker_wait(AiostreamIoRef ref)
+{
+	AiostreamIo *io = aiostream_io_by_index(ref.index);
+
+	ConditionVariablePrepareToSleep(&io->cv);
+	while (!aiostream_io_done(ref))
+		ConditionVariableSleep(&io->cv, WAIT_EVENT_DATA_FILE_READ);
+	ConditionVariableCancelSleep();
+}
+
+const AiostreamMethod aiostream_method_worker = {
+	.name = "worker",
+	.submit = worker_submit,
+	.wait = worker_wait,
+};
+
+/* ---- the worker's side ---- */
+
+bool
+aiostream_engine_workers_wanted(void)
+{
+	return aiostream_engine_method() == AIOSTREAM_METHOD_WORKER ||
+		pg_atomic_read_u32(&aiostream_engine->workers_wanted) != 0;
+}
+
+int
+aiostream_engine_nworkers(void)
+{
+	return aiostream_engine->nworkers;
+}
+
+bool
+aiostream_engine_worker_slot_busy(int slot)
+{
+	Assert(slot >= 0 && slot < AIOSTREAM_MAX_WORKERS);
+	return aiostream_engine->workers[slot].pid != 0;
+}
+
+/* Take a slot; false if another worker has it. */
+bool
+aiostream_engine_worker_attach(int slot)
+{
+	AiostreamEngineShared *shared = aiostream_engine;
+	bool		ok;
+
+	Assert(slot >= 0 && slot < AIOSTREAM_MAX_WORKERS);
+	LWLockAcquire(&shared->queue_lock, LW_EXCLUSIVE);
+	ok = shared->workers[slot].pid == 0;
+	if (ok)
+	{
+		shared->workers[slot].pid = MyProcPid;
+		shared->workers[slot].latch = MyLatch;
+		shared->workers[slot].idle = false;
+		shared->nworkers++;
+		my_slot = slot;
+	}
+	LWLockRelease(&shared->queue_lock);
+	return ok;
+}
+
+/*
+ * A descriptor for the read's file.  Cached by the owner's file id, which is
+ * never used again, so that it cannot be that of an older file; opened under
+ * the owner's relation lock, as it waits for us before it lets go.
+ */
+static int
+open_cached(const AiostreamIo *io)
+{
+	CachedFile *victim = &cache[0];
+
+	for (int i = 0; i < NCACHED; i++)
+	{
+		if (cache[i].id == io->file_id)
+		{
+			cache[i].used = ++cache_clock;
+			return cache[i].fd;
+		}
+		if (cache[i].used < victim->used)
+			victim = &cache[i];
+	}
+	if (victim->id != 0)
+	{
+		close(victim->fd);
+		ReleaseExternalFD();
+		victim->id = 0;
+		victim->used = 0;
+	}
+	ReserveExternalFD();
+	victim->fd = BasicOpenFile(io->path, O_RDONLY | PG_BINARY |
+							   (io->direct ? O_DIRECT : 0));
+	if (victim->fd < 0)
+	{
+		ReleaseExternalFD();
+		return -1;
+	}
+	victim->id = io->file_id;
+	victim->used = ++cache_clock;
+	return victim->fd;
+}
+
+/* Nothing to do for a while: let go of files that may have been dropped. */
+void
+aiostream_engine_worker_idle(void)
+{
+	for (int i = 0; i < NCACHED; i++)
+	{
+		if (cache[i].id != 0)
+		{
+			close(cache[i].fd);
+			ReleaseExternalFD();
+			cache[i].id = 0;
+			cache[i].used = 0;
+		}
+	}
+}
+
+/*
+ * Execute one read of the queue.  False if it is empty: then this worker is
+ * marked idle and its latch will be set by the next read.
+ */
+bool
+aiostream_engine_worker_run_one(void)
+{
+	AiostreamEngineShared *shared = aiostream_engine;
+	AiostreamIo *io;
+	Latch	   *more = NULL;
+	int			fd;
+	int32		result;
+
+	LWLockAcquire(&shared->queue_lock, LW_EXCLUSIVE);
+	if (shared->queue_head == shared->queue_tail)
+	{
+		if (my_slot >= 0)
+			shared->workers[my_slot].idle = true;
+		LWLockRelease(&shared->queue_lock);
+		return false;
+	}
+	if (my_slot >= 0)
+		shared->workers[my_slot].idle = false;
+	io = aiostream_io_by_index(aiostream_queue[shared->queue_tail++ % shared->nhandles]);
+	if (shared->queue_head != shared->queue_tail)
+		more = pick_idle();
+	LWLockRelease(&shared->queue_lock);
+	if (more != NULL)
+		SetLatch(more);
+
+	aiostream_fault_pause(AIOSTREAM_FAULT_WORKER_READ);
+
+	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_READ);
+	fd = open_cached(io);
+	result = fd < 0 ? -errno : aiostream_io_execute(io, fd);
+	pgstat_report_wait_end();
+	aiostream_io_complete(io, result);
+	return true;
+}
+
+/* The worker stops.  The last one empties the queue. */
+void
+aiostream_engine_worker_detach(void)
+{
+	AiostreamEngineShared *shared = aiostream_engine;
+
+	if (my_slot < 0)
+		return;
+	for (;;)
+	{
+		LWLockAcquire(&shared->queue_lock, LW_EXCLUSIVE);
+		if (shared->nworkers > 1 || shared->queue_head == shared->queue_tail)
+			break;
+		LWLockRelease(&shared->queue_lock);
+		aiostream_engine_worker_run_one();
+	}
+	shared->workers[my_slot].pid = 0;
+	shared->workers[my_slot].latch = NULL;
+	shared->workers[my_slot].idle = false;
+	shared->nworkers--;
+	my_slot = -1;
+	{
+		/* we may have been the one woken for what is in the queue */
+		Latch	   *latch = shared->queue_head != shared->queue_tail ? pick_idle() : NULL;
+
+		LWLockRelease(&shared->queue_lock);
+		if (latch != NULL)
+			SetLatch(latch);
+	}
+	aiostream_engine_worker_idle();
+}

@@ -1,0 +1,27 @@
+/*
+ * guc.h
+ *		aiostream's settings.  Defined in guc.c; read everywhere.
+ */
+#ifndef AIOSTREAM_GUC_H
+#define AIOSTREAM_GUC_H
+
+#include "postgres.h"
+
+extern bool aiostream_enable;	/* USERSET: master switch of the session */
+extern bool aiostream_enable_seqscan;	/* USERSET: AioSeqScan paths */
+extern bool aiostream_debug_force_nodes;	/* SUSET: make the nodes cheapest */
+extern int	aiostream_direct_io;	/* USERSET: AiostreamDirect */
+extern int	aiostream_io_combine_limit; /* USERSET: blocks a request */
+extern int	aiostream_effective_io_concurrency; /* USERSET: requests in flight a scan */
+extern int	aiostream_io_method;	/* POSTMASTER: AiostreamMethodId */
+extern int	aiostream_io_max_concurrency;	/* POSTMASTER: requests in flight a process */
+extern int	aiostream_io_workers;	/* SIGHUP */
+extern bool aiostream_align_buffers;	/* POSTMASTER: align shared buffers for direct I/O */
+
+/*
+ * Defines the settings; the POSTMASTER ones only while preloading, as core
+ * refuses them later.
+ */
+extern void aiostream_guc_init(void);
+
+#endif							/* AIOSTREAM_GUC_H */

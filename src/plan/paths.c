@@ -1,0 +1,219 @@
+/*
+ * paths.c
+ *		Offers AioSeqScan paths to the planner, and turns them into plans.
+ *
+ * Wherever core offers a sequential scan of a table that aiostream can
+ * stream, we add our own path beside it, serial and partial, and leave the
+ * choice to cost.  The plan node carries nothing private: relation, quals and
+ * target list are all in the CustomScan node.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/catalog.h"
+#include "catalog/pg_class.h"
+#include "guc.h"
+#include "nodes/extensible.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/plancat.h"
+#include "optimizer/restrictinfo.h"
+#include "optimizer/tlist.h"
+#include "plan/plan_internal.h"
+#include "scan/scan.h"
+#include "shmem.h"
+#include "utils/rel.h"
+
+static set_rel_pathlist_hook_type prev_set_rel_pathlist_hook = NULL;
+
+static Plan *plan_seqscan(PlannerInfo *root, RelOptInfo *rel,
+						  CustomPath *best_path, List *tlist,
+						  List *clauses, List *custom_plans);
+
+static const CustomPathMethods seqscan_path_methods = {
+	.CustomName = "AioSeqScan",
+	.PlanCustomPath = plan_seqscan,
+};
+
+/* ------------------------------------------------------------------------
+ * Path to plan
+ * ------------------------------------------------------------------------
+ */
+
+/*
+ * Will the plan above the scan take any target list in which it finds its
+ * columns? So it is for an aggregate over one table without grouping: core
+ * then gives its own scans the table's physical columns, which saves the
+ * executor a projection for each row, but for custom scans it does not
+ * ask.  Not where a Gather may stand between the two, as it would have to send
+ * all columns.
+ */
+static bool
+any_tlist_will_do(PlannerInfo *root, RelOptInfo *rel, Path *path, List *tlist)
+{
+	Query	   *parse = root->parse;
+	ListCell   *lc;
+
+	if (!parse->hasAggs || parse->groupClause != NIL || parse->groupingSets != NIL)
+		return false;
+	if (rel->reloptkind != RELOPT_BASEREL ||
+		!bms_equal(root->all_baserels, rel->relids))
+		return false;
+	if (path->parallel_aware && (root->hasNonPartialAggs || root->hasNonSerialAggs))
+		return false;
+
+	foreach(lc, tlist)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+		Var		   *var = (Var *) tle->expr;
+
+		if (!IsA(var, Var) || var->varno != rel->relid || var->varattno <= 0 ||
+			tle->ressortgroupref != 0)
+			return false;
+	}
+	return true;
+}
+
+static Plan *
+plan_seqscan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path,
+			 List *tlist, List *clauses, List *custom_plans)
+{
+	CustomScan *cscan = makeNode(CustomScan);
+
+	Assert(rel->relid > 0 && rel->rtekind == RTE_RELATION);
+	Assert(custom_plans == NIL);
+
+	if (any_tlist_will_do(root, rel, &best_path->path, tlist))
+	{
+		/* NIL if there are dropped columns, say */
+		List	   *physical = build_physical_tlist(root, rel);
+
+		if (physical != NIL)
+			tlist = physical;
+	}
+
+	cscan->scan.plan.targetlist = tlist;
+	cscan->scan.plan.qual = extract_actual_clauses(clauses, false);
+	cscan->scan.scanrelid = rel->relid;
+	cscan->flags = best_path->flags;
+	cscan->methods = &aiostream_seqscan_methods;
+	return &cscan->scan.plan;
+}
+
+/* ------------------------------------------------------------------------
+ * Relation to paths
+ * ------------------------------------------------------------------------
+ */
+
+/* Is this a table that a stream can read, as far as the planner can know? */
+static bool
+table_supported(RangeTblEntry *rte)
+{
+	Relation	rel;
+	bool		supported;
+
+	if (IsCatalogRelationOid(rte->relid))
+		return false;
+
+	/* The planner holds the lock. */
+	rel = table_open(rte->relid, NoLock);
+	supported = rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
+		aiostream_heapscan_supported(rel);
+	table_close(rel, NoLock);
+	return supported;
+}
+
+/* WHERE CURRENT OF must become a TID scan; no other can do it. */
+static bool
+has_current_of(RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->baserestrictinfo)
+	{
+		if (IsA(lfirst_node(RestrictInfo, lc)->clause, CurrentOfExpr))
+			return true;
+	}
+	return false;
+}
+
+static bool
+rel_supported(RelOptInfo *rel, RangeTblEntry *rte)
+{
+	if (!aiostream_enable || !aiostream_enable_seqscan || !aiostream_shmem_ready())
+		return false;
+	if (rel->reloptkind != RELOPT_BASEREL && rel->reloptkind != RELOPT_OTHER_MEMBER_REL)
+		return false;
+	if (rte->rtekind != RTE_RELATION || rte->inh || rte->tablesample != NULL)
+		return false;
+	if (rte->relkind != RELKIND_RELATION && rte->relkind != RELKIND_MATVIEW)
+		return false;
+	/* e.g. excluded by constraints */
+	if (rel->pathlist == NIL || IS_DUMMY_REL(rel))
+		return false;
+	return table_supported(rte) && !has_current_of(rel);
+}
+
+static Path *
+make_seqscan_path(PlannerInfo *root, RelOptInfo *rel, Relids required_outer,
+				  int parallel_workers)
+{
+	CustomPath *cpath = makeNode(CustomPath);
+
+	cpath->path.pathtype = T_CustomScan;
+	cpath->path.parent = rel;
+	cpath->path.pathtarget = rel->reltarget;
+	cpath->path.param_info = get_baserel_parampathinfo(root, rel, required_outer);
+	cpath->path.parallel_aware = parallel_workers > 0;
+	cpath->path.parallel_safe = rel->consider_parallel;
+	cpath->path.parallel_workers = parallel_workers;
+	cpath->path.pathkeys = NIL;
+	cpath->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	if (parallel_workers == 0)
+		cpath->flags |= CUSTOMPATH_SUPPORT_BACKWARD_SCAN;
+	cpath->methods = &seqscan_path_methods;
+
+	aiostream_cost_seqscan(&cpath->path, root, rel);
+	return &cpath->path;
+}
+
+static void
+add_paths(PlannerInfo *root, RelOptInfo *rel)
+{
+	/* As core's sequential scans: parameterized by LATERAL references only */
+	Relids		required_outer = rel->lateral_relids;
+	int			parallel_workers = 0;
+
+	if (aiostream_debug_force_nodes)
+	{
+		rel->pathlist = NIL;
+		rel->partial_pathlist = NIL;
+	}
+
+	add_path(rel, make_seqscan_path(root, rel, required_outer, 0));
+
+	if (rel->consider_parallel && required_outer == NULL)
+		parallel_workers = compute_parallel_worker(rel, rel->pages, -1,
+												   max_parallel_workers_per_gather);
+	if (parallel_workers > 0)
+		add_partial_path(rel, make_seqscan_path(root, rel, NULL, parallel_workers));
+}
+
+static void
+set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	if (prev_set_rel_pathlist_hook != NULL)
+		prev_set_rel_pathlist_hook(root, rel, rti, rte);
+
+	if (rel_supported(rel, rte))
+		add_paths(root, rel);
+}
+
+void
+aiostream_plan_init(void)
+{
+	prev_set_rel_pathlist_hook = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = set_rel_pathlist;
+}

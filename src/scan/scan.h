@@ -1,0 +1,66 @@
+/*
+ * scan.h
+ *		Public interface of the scan layer: heap scans over a stream, and the
+ *		executor side of the custom scan nodes.
+ */
+#ifndef AIOSTREAM_SCAN_H
+#define AIOSTREAM_SCAN_H
+
+#include "access/relscan.h"
+#include "executor/tuptable.h"
+#include "nodes/extensible.h"
+#include "stream/stream.h"
+
+/*
+ * Heap scans with look-ahead.  Same contracts as heap_beginscan and friends
+ * (a descriptor that is a HeapScanDesc first), for relations in heap's page
+ * format: heap and aioheap tables.  Pages go through core's heapgetpage(); where
+ * a stream is not usable, or the scan is not in page-at-a-time mode, it is
+ * core's heap_getnextslot().  Parallel, backward and synchronized scans as heap.
+ */
+extern TableScanDesc aiostream_heapscan_begin(Relation rel, Snapshot snapshot,
+											  int nkeys, struct ScanKeyData *key,
+											  ParallelTableScanDesc pscan,
+											  uint32 flags);
+extern void aiostream_heapscan_rescan(TableScanDesc scan, struct ScanKeyData *key,
+									  bool set_params, bool allow_strat,
+									  bool allow_sync, bool allow_pagemode);
+extern void aiostream_heapscan_end(TableScanDesc scan);
+extern bool aiostream_heapscan_getnextslot(TableScanDesc scan,
+										   ScanDirection direction,
+										   TupleTableSlot *slot);
+/* What the scan's streams did so far, all rescans together */
+extern void aiostream_heapscan_stats(TableScanDesc scan,
+									 AiostreamStreamStats *stats);
+
+/*
+ * May rel be scanned with the functions above? True for tables whose access
+ * method is heap, or one whose scans are these functions (aioheap).
+ */
+extern bool aiostream_heapscan_supported(Relation rel);
+
+/*
+ * Reading ahead of a sequential scan of a heap-format table that core drives:
+ * see rangefollow.c.  Begin before the scan: returns NULL where look-ahead is not
+ * possible or not worth it.  parallel_scan: this process's descriptor of a
+ * parallel scan, or NULL; then start_block, count (InvalidBlockNumber: to the
+ * end) and allow_sync say what core will scan.  Call _block at each new block;
+ * it may wait for reads, and so raise interrupts.  Allocates in
+ * CurrentMemoryContext; after an error it need not be ended.
+ */
+typedef struct AiostreamRangeFollower AiostreamRangeFollower;
+
+extern AiostreamRangeFollower *aiostream_rangefollow_begin(Relation rel,
+														   TableScanDesc parallel_scan,
+														   bool allow_sync,
+														   BlockNumber start_block,
+														   BlockNumber count);
+extern void aiostream_rangefollow_block(AiostreamRangeFollower *follower,
+										BlockNumber block);
+extern void aiostream_rangefollow_end(AiostreamRangeFollower *follower);
+
+/* AioSeqScan's methods: registered in _PG_init, used by plan/ */
+extern const CustomScanMethods aiostream_seqscan_methods;
+extern void aiostream_scan_register(void);
+
+#endif							/* AIOSTREAM_SCAN_H */

@@ -1,0 +1,121 @@
+/*
+ * stream.h
+ *		Public interface of streams: ordered look-ahead over the blocks of a
+ *		relation.
+ *
+ * The caller says which blocks it will want, through a callback; the stream
+ * keeps reads for them in flight and hands the blocks out in the same order.
+ * The interface names no engine or buffer-layer type, so that it can be built
+ * over core's read streams on PostgreSQL 18 and later.
+ *
+ * A stream needs the relation open and locked (no drop, no truncation below
+ * nblocks) until aiostream_stream_end.  After an error it need not be ended:
+ * its memory context and the transaction's end clean up.
+ */
+#ifndef AIOSTREAM_STREAM_H
+#define AIOSTREAM_STREAM_H
+
+#include "storage/block.h"
+#include "storage/buf.h"
+#include "storage/bufmgr.h"
+#include "utils/rel.h"
+
+typedef struct AiostreamStream AiostreamStream;
+
+/*
+ * Returns the next block to look ahead to, or InvalidBlockNumber at the end.
+ * per_block points to per_block_size bytes that come back with the block.
+ */
+typedef BlockNumber (*AiostreamNextBlock) (AiostreamStream *stream,
+										   void *callback_private,
+										   void *per_block);
+
+/* Options that override the GUCs; set a field to -1 for "as the GUC says" */
+typedef struct AiostreamStreamOptions
+{
+	int			method;			/* AiostreamMethodId or -1 */
+	int			direct;			/* AiostreamDirect or -1 */
+	int			combine;		/* blocks a request or -1 */
+	int			concurrency;	/* requests in flight or -1 */
+	bool		full_distance;	/* look ahead fully from the start; never collapse */
+} AiostreamStreamOptions;
+
+/* What a stream did; sums may be added over streams (see stream_stats_add) */
+typedef struct AiostreamStreamStats
+{
+	uint64		blocks;			/* handed out */
+	uint64		hits;			/* of those: found in shared buffers */
+	uint64		core_reads;		/* of those: left to core because it had to */
+	uint64		ios;			/* requests started */
+	uint64		io_blocks;		/* blocks in them */
+	uint64		direct_ios;		/* requests with O_DIRECT */
+	uint64		waits;			/* times the consumer had to wait */
+	uint64		wait_us;		/* for how long, in microseconds */
+	uint64		stalls;			/* look-ahead paused: no handle or share */
+	uint64		distance_sum;	/* blocks; sampled at each request */
+	uint64		distance_max;	/* blocks */
+	uint64		inflight_sum;	/* requests in flight, sampled at each request */
+	uint64		capacity;		/* largest distance allowed, blocks */
+} AiostreamStreamStats;
+
+/*
+ * Can rel be streamed now? False when the library is not preloaded,
+ * aiostream.enable is off, or the relation is temporary.
+ */
+extern bool aiostream_stream_usable(Relation rel);
+
+/*
+ * fork: usually MAIN_FORKNUM.  nblocks: its length read under the lock.
+ * strategy: the scan's ring or NULL.  options may be NULL.  Allocates in
+ * CurrentMemoryContext.
+ */
+extern AiostreamStream *aiostream_stream_begin(Relation rel, ForkNumber fork,
+											   BlockNumber nblocks,
+											   BufferAccessStrategy strategy,
+											   AiostreamNextBlock next_block,
+											   void *callback_private,
+											   size_t per_block_size,
+											   const AiostreamStreamOptions *options);
+
+/*
+ * The next block in order: *blkno, or returns false at the end.  *buffer is a
+ * pinned buffer (the caller's to release) or InvalidBuffer, which means: read
+ * it through core, then say how that went with aiostream_stream_core_read.
+ * That is so while everything is found in shared buffers (look-ahead has
+ * collapsed and costs nothing), and where a read failed.  *per_block (may be
+ * NULL) stays valid until the next call.
+ * Raises: interrupts; a failed write of a dirty victim.
+ */
+extern bool aiostream_stream_next(AiostreamStream *stream, BlockNumber *blkno,
+								  Buffer *buffer, void **per_block);
+extern void aiostream_stream_core_read(AiostreamStream *stream, bool hit);
+/*
+ * Was the block handed out last read by this stream?  And: each block handed
+ * out WITH A BUFFER has been counted (as read, or as a hit); if a core function
+ * then looks it up again, it counts another hit: take that back.
+ */
+extern bool aiostream_stream_was_read(AiostreamStream *stream);
+extern void aiostream_stream_uncount_hit(AiostreamStream *stream);
+
+/*
+ * For scans that core drives itself: core is at block "current" (in the order of
+ * the callback's blocks); keep reads ahead of it in flight and return when
+ * the block after it can be read without waiting.  Blocks are skipped
+ * up to current.  Do not mix with aiostream_stream_next.
+ */
+extern void aiostream_stream_follow(AiostreamStream *stream, BlockNumber current);
+
+/* Forget blocks queued and start anew with the callback (rescan, turn round). */
+extern void aiostream_stream_reset(AiostreamStream *stream);
+/* Waits for this process's reads in flight; adds to the cumulative counters. */
+extern void aiostream_stream_end(AiostreamStream *stream);
+
+extern void aiostream_stream_get_stats(AiostreamStream *stream,
+									   AiostreamStreamStats *stats);
+extern void aiostream_stream_stats_add(AiostreamStreamStats *sum,
+									   const AiostreamStreamStats *more);
+
+/* A bulk-read ring for scans with look-ahead, or NULL; see buffer.h. */
+extern BufferAccessStrategy aiostream_stream_ring(void);
+
+#endif							/* AIOSTREAM_STREAM_H */

@@ -1,0 +1,220 @@
+#!/usr/bin/env bash
+# Runs every test there is, on servers of its own; last line: "N passed, N failed".
+#
+#   test/check.sh [--cassert] [SUITE...]     suites: unit regress isolation pgtap tap (default: all)
+#
+# --cassert uses a server built with assertions, which is made the first time
+# (some minutes) in ${AIOSTREAM_CACHE:-/var/tmp/aiostream-cache} and kept there.
+# TESTS="name ..." limits the suites to tests of these names.
+#
+#   test/unit/*.c              programs that print TAP; linked with the files that their
+#                              "link: src/..." comment names
+#   test/sql, test/expected    pg_regress; test/regress.conf is the server's configuration
+#   test/isolation/specs, .../expected
+#                              isolation tests; test/isolation.conf or test/regress.conf
+#   test/pgtap/*.sql           pgTAP, each in a new database with both extensions
+#   test/t/*.pl                TAP tests that start servers with PostgreSQL::Test
+#
+# TAP tests are given, where the machine allows for it (root, /dev/fuse, loop devices):
+#   AIOSTREAM_SLOWDISK         a folder on a disk with 1 ms latency
+#   AIOSTREAM_SLOWDISK_FAIL    while this file exists, each read of that disk fails with EIO
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+cassert= suites=()
+for arg in "$@"; do
+	case $arg in
+	--cassert) cassert=1 ;;
+	unit | regress | isolation | pgtap | tap) suites+=("$arg") ;;
+	*) die "unknown argument $arg" ;;
+	esac
+done
+[ ${#suites[@]} -gt 0 ] || suites=(unit regress isolation pgtap tap)
+
+passed=0 failed=0 skipped=0 failures=()
+
+# count NAME PASSED FAILED SKIPPED SECONDS
+count() {
+	passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
+	local extra=
+	[ "$4" = 0 ] || extra=", $4 skipped"
+	if [ "$3" = 0 ]; then
+		printf '  ok      %-44s %4d passed%s  (%d s)\n' "$1" "$2" "$extra" "$5"
+	else
+		failures+=("$1")
+		printf '  FAILED  %-44s %4d passed, %d failed%s  (%d s)\n' "$1" "$2" "$3" "$extra" "$5"
+	fi
+}
+
+# run_tap NAME COMMAND...: a command that prints TAP
+run_tap() {
+	local name=$1 status=0 start=$SECONDS log counts
+	shift
+	log=$work/log/${name//\//_}.log
+	as_user "$@" >"$log" 2>&1 </dev/null || status=$?
+	read -r -a counts < <(awk -v status="$status" -f "$top/test/tap.awk" "$log")
+	count "$name" "${counts[@]}" $((SECONDS - start))
+	sed -nE 's/^(1\.\.0|ok [0-9]+.*) *# *[Ss][Kk][Ii][Pp][[:alpha:]]* *(.*)/          skipped: \2/p' "$log" | sort | uniq -c | head -n 5
+	if [ "${counts[1]}" != 0 ]; then
+		say "          exit status $status; what it printed:"
+		grep -vE '^ok ' "$log" | tail -n 60 | sed 's/^/          | /'
+		# servers' logs of TAP tests
+		for log in $(find "$work/tap/$(basename "$name" .pl)" -path '*/log/*.log' ! -name 'regress_log*' -newer "$work/mark" 2>/dev/null); do
+			say "          $(basename "$log"):"
+			tail -n 25 "$log" | sed 's/^/          | /'
+		done
+	fi
+}
+
+# is test NAME wanted?
+wanted() { [ -z "${TESTS:-}" ] || [[ " $TESTS " == *" $1 "* ]]; }
+tests_in() {	# folder, suffix: base names without suffix
+	local f
+	for f in "$work/src/$1"/*"$2"; do
+		[ -e "$f" ] && wanted "$(basename "$f" "$2")" && basename "$f" "$2"
+	done
+	return 0
+}
+
+suite_unit() {
+	local names name file sources
+	names=$(tests_in test/unit .c)
+	[ -n "$names" ] || return 0
+	step "unit tests"
+	for name in $names; do
+		file=$work/src/test/unit/$name.c
+		sources=$(sed -nE 's/.*link:[ ]*(src[^*]*).*/\1/p' "$file" | tr '\n' ' ')
+		run_tap "unit/$name" bash -c 'cd "$1" && gcc -g -O1 -Wall -D_GNU_SOURCE -DAIOSTREAM_UNIT_TEST -fno-strict-aliasing -fwrapv \
+			-Isrc -Itest/unit -I"$2" -o "$4.bin" "$3" $5 -lm && exec "$4.bin"' \
+			_ "$work/src" "$(as_user "$pg_config" --includedir-server)" "$file" "$work/tmp/unit_$name" "$sources"
+	done
+}
+
+# suite_pg_regress NAME PROGRAM INPUTDIR CONFIG TESTS: pg_regress and isolation
+suite_pg_regress() {
+	local name=$1 program=$2 input=$3 config=$4 tests=$5 start=$SECONDS out ok bad status=0
+	[ -n "$tests" ] || return 0
+	step "$name tests"
+	program=$(as_user "$pg_config" --pkglibdir)/pgxs/src/test/$program
+	out=$work/$name
+	as_user mkdir -p "$out"
+	# shellcheck disable=SC2086
+	(cd "$out" && as_user "$program" --inputdir="$work/src/$input" --outputdir="$out" --bindir="$bindir" \
+		--dlpath="$(as_user "$pg_config" --pkglibdir)" --temp-instance="$out/instance" --no-locale --encoding=UTF8 \
+		--temp-config="$config" --max-concurrent-tests=1 $tests) >"$work/log/$name.log" 2>&1 </dev/null || status=$?
+	ok=$(grep -cE '^test .* \.\.\. ok' "$work/log/$name.log" || true)
+	bad=$(grep -cE '^test .* \.\.\. FAILED' "$work/log/$name.log" || true)
+	[ "$status" = 0 ] || [ "$bad" -gt 0 ] || bad=1
+	[ "$status" != 0 ] || [ "$ok" -gt 0 ] || bad=1
+	count "$name ($(echo "$tests" | wc -w) files)" "$ok" "$bad" 0 $((SECONDS - start))
+	if [ "$bad" != 0 ]; then
+		grep -E 'FAILED|^pg_regress|failed' "$work/log/$name.log" | sed 's/^/          | /' | head -n 30 || true
+		head -n 300 "$out/regression.diffs" 2>/dev/null | sed 's/^/          | /' || true
+		grep -hE 'PANIC|FATAL|TRAP|was terminated by' "$out/log/postmaster.log" 2>/dev/null | tail -n 20 | sed 's/^/          | /' || true
+	fi
+}
+
+suite_regress() {
+	# expected results stand in test/expected or, for the main ones, expected/
+	if [ -d "$work/src/expected" ] && [ ! -e "$work/src/test/expected" ]; then
+		as_user ln -s ../expected "$work/src/test/expected"
+	fi
+	suite_pg_regress regress regress/pg_regress test "$(first_config test/regress.conf)" \
+		"$(tests_in test/sql .sql | tr '\n' ' ')"
+}
+suite_isolation() {
+	suite_pg_regress isolation isolation/pg_isolation_regress test/isolation \
+		"$(first_config test/isolation.conf test/regress.conf)" "$(tests_in test/isolation/specs .spec | tr '\n' ' ')"
+}
+first_config() {	# the first of these files, else a plain one
+	local f
+	for f in "$@"; do
+		[ -e "$work/src/$f" ] && { echo "$work/src/$f"; return; }
+	done
+	echo "$work/default.conf"
+}
+
+suite_pgtap() {
+	local names name
+	names=$(tests_in test/pgtap .sql)
+	[ -n "$names" ] || return 0
+	step "pgTAP tests"
+	(new_cluster pgtap "$(cat "$(first_config test/regress.conf)")" "fsync = off") || { count pgtap 0 1 0 0; return 0; }
+	for name in $names; do
+		sql -d postgres -c "CREATE DATABASE \"$name\"" >/dev/null
+		sql -d "$name" -c "SET client_min_messages = warning" -c "CREATE SCHEMA tap" \
+			-c "CREATE EXTENSION pgtap SCHEMA tap" -c "CREATE EXTENSION aiostream" \
+			-c "ALTER DATABASE \"$name\" SET search_path = public, tap" >/dev/null
+		run_tap "pgtap/$name" "$bindir/psql" -X -q -A -t -v ON_ERROR_STOP=1 --pset pager=off -h "$work_sockets" -U postgres \
+			-d "$name" -f "$work/src/test/pgtap/$name.sql"
+	done
+	stop_cluster pgtap
+}
+
+suite_tap() {
+	local names name perl
+	names=$(tests_in test/t .pl)
+	[ -n "$names" ] || return 0
+	step "TAP tests"
+	perl=$(as_user "$pg_config" --pkglibdir)/pgxs/src/test
+	slow_disk
+	for name in $names; do
+		as_user mkdir -p "$work/tap/$name"
+		user_env=("PG_REGRESS=$perl/regress/pg_regress" "TESTDIR=$work/tap/$name"
+			"AIOSTREAM_TEST_DIR=$work/src/test" "${disk_env[@]}")
+		run_tap "t/$name" bash -c 'cd "$1" && exec perl -I "$2/perl" -I "$3/test" -I "$3/test/perl" "$3/test/t/$4.pl"' \
+			_ "$work/tap/$name" "$perl" "$work/src" "$name"
+		user_env=()
+		rm -rf "${work:?}/tap/$name" "$work/disk/fail-reads"
+		[ ${#disk_env[@]} = 0 ] || find "$work/disk/mnt/tests" -mindepth 1 -delete
+	done
+}
+
+# A slow disk for the TAP tests, where that is possible; else they skip.
+disk_env=()
+slow_disk() {
+	local log=$work/log/slowdisk.log
+	is_root && [ -e /dev/fuse ] && [ -e /dev/loop-control ] || { say "  no slow disk here (needs root, /dev/fuse and loop devices): its tests are skipped"; return 0; }
+	cleanup_hooks+=(slow_disk_down)
+	if ! "$top/test/slowdisk" up "$work/disk" 1024 1 1 >"$log" 2>&1; then
+		say "  no slow disk here ($(tail -n 1 "$log")): its tests are skipped"
+		return 0
+	fi
+	chown "$run_user" "$work/disk"
+	as_user mkdir "$work/disk/mnt/tests"
+	disk_env=("AIOSTREAM_SLOWDISK=$work/disk/mnt/tests" "AIOSTREAM_SLOWDISK_FAIL=$work/disk/fail-reads")
+}
+slow_disk_down() { "$top/test/slowdisk" down "$work/disk" >/dev/null 2>&1; }
+
+# --- a server with assertions -------------------------------------------
+
+cache=${AIOSTREAM_CACHE:-/var/tmp/aiostream-cache}
+cassert_server() {
+	PG_CONFIG=$cache/cassert/bin/pg_config
+	[ -x "$PG_CONFIG" ] && return
+	"$top/test/deps.sh" build cassert
+	"$top/test/cassert-server.sh" "$cache"
+}
+
+# --- main ----------------------------------------------------------------
+
+"$top/test/deps.sh" build test
+[ -z "$cassert" ] || cassert_server
+find_pg_config
+make_work
+touch "$work/mark"
+as_user mkdir -p "$work/log"
+echo "shared_preload_libraries = 'aiostream'" >"$work/default.conf"
+step "building for $("$PG_CONFIG" --version)"
+copy_tree
+mirror_server
+(build_private AIOSTREAM_CFLAGS=-Werror) || { say "0 passed, 1 failed"; exit 1; }
+for suite in "${suites[@]}"; do
+	"suite_$suite"
+done
+
+say ""
+[ ${#failures[@]} = 0 ] || say "failed: ${failures[*]}"
+[ "$skipped" = 0 ] || say "$skipped skipped"
+say "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
