@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-/* Order is that of the names in stats.c and of pg_stat_aiostream's rows. */
+/* Order is that of the names in stats.c and of pg_stat_aiostream's columns. */
 typedef enum AiostreamCounter
 {
 	AIOSTREAM_COUNT_READS,		/* requests completed */

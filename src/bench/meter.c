@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "bench/bench_internal.h"
+#include "engine/engine.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
 
@@ -97,46 +98,20 @@ ended_children_cpu(void)
 	return read_proc_stat(PostmasterPid, &own, &ended) ? ended : 0;
 }
 
-/* Is it the reaper or an I/O worker? Their process titles say so. */
-static bool
-is_our_worker(int pid)
-{
-	char		path[64];
-	char		title[256];
-	FILE	   *file;
-	size_t		len;
-
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	file = AllocateFile(path, "r");
-	if (file == NULL)
-		return false;
-	len = fread(title, 1, sizeof(title) - 1, file);
-	FreeFile(file);
-	title[len] = '\0';
-	return strncmp(title, "postgres: ", 10) == 0 &&
-		(strstr(title, "aiostream reaper") != NULL ||
-		 strstr(title, "aiostream io worker") != NULL);
-}
-
 static void
 find_our_workers(AiostreamMeter *meter)
 {
-	char		path[64];
-	FILE	   *file;
 	int			pid;
 
 	meter->npids = 0;
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children",
-			 PostmasterPid, PostmasterPid);
-	file = AllocateFile(path, "r");
-	if (file == NULL)
-		return;
-	while (meter->npids < AIOSTREAM_METER_PIDS && fscanf(file, "%d", &pid) == 1)
+	if (aiostream_engine_reaper_running(&pid))
+		meter->pids[meter->npids++] = pid;
+	for (int slot = 0; slot < AIOSTREAM_MAX_WORKERS; slot++)
 	{
-		if (pid != MyProcPid && is_our_worker(pid))
+		pid = aiostream_engine_worker_pid(slot);
+		if (pid != 0 && meter->npids < AIOSTREAM_METER_PIDS)
 			meter->pids[meter->npids++] = pid;
 	}
-	FreeFile(file);
 }
 
 void

@@ -85,6 +85,11 @@ use_spare(void)
 	on_shmem_exit(take_spare_back, (Datum) 0);
 }
 
+/*
+ * Blocks in flight are buffers that nobody can use or evict: at most a quarter of
+ * them, and less where there are so few that a handful of processes, each with
+ * a few pins, could use up the rest.
+ */
 void
 aiostream_buffer_shmem_init(bool found)
 {
@@ -93,5 +98,5 @@ aiostream_buffer_shmem_init(bool found)
 	if (aiostream_bounce_shmem_size() > 0)
 		aiostream_bounce_shmem_init();
 	if (!found)
-		aiostream_engine_set_block_limit(Max(1, NBuffers / 4));
+		aiostream_engine_set_block_limit(Max(1, NBuffers / (NBuffers < 256 ? 8 : 4)));
 }

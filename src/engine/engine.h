@@ -175,7 +175,7 @@ typedef struct AiostreamIoStatus
 /* Copy of handle "index" if in use; returns false past the last or unused. */
 extern int	aiostream_engine_nhandles(void);
 extern bool aiostream_engine_status(int index, AiostreamIoStatus *status);
-extern Size aiostream_engine_direct_alignment(void);
+extern int	aiostream_engine_worker_pid(int slot);	/* 0: none */
 extern bool aiostream_engine_reaper_running(int *pid);
 
 #endif							/* AIOSTREAM_ENGINE_H */

@@ -122,6 +122,13 @@ aiostream_engine_worker_slot_busy(int slot)
 	return aiostream_engine->workers[slot].pid != 0;
 }
 
+int
+aiostream_engine_worker_pid(int slot)
+{
+	Assert(slot >= 0 && slot < AIOSTREAM_MAX_WORKERS);
+	return aiostream_engine->workers[slot].pid;
+}
+
 /* Take a slot; false if another worker has it. */
 bool
 aiostream_engine_worker_attach(int slot)

@@ -391,12 +391,30 @@ load_tuple(HeapScanDesc scan, int index)
 	ItemPointerSet(&tuple->t_self, scan->rs_cblock, offnum);
 }
 
+/*
+ * Hand out the current tuple.  The slot usually holds the tuple before, and with
+ * it a pin on the same page: then there is only to point it to this one.
+ */
 static pg_attribute_always_inline bool
 store_tuple(HeapScanDesc scan, int index, TupleTableSlot *slot)
 {
+	BufferHeapTupleTableSlot *bslot = (BufferHeapTupleTableSlot *) slot;
+
 	scan->rs_cindex = index;
 	pgstat_count_heap_getnext(scan->rs_base.rs_rd);
-	ExecStoreBufferHeapTuple(&scan->rs_ctup, slot, scan->rs_cbuf);
+
+	if (likely(TTS_IS_BUFFERTUPLE(slot) && bslot->buffer == scan->rs_cbuf))
+	{
+		Assert(!TTS_SHOULDFREE(slot));	/* as it has a buffer */
+		slot->tts_flags &= ~TTS_FLAG_EMPTY;
+		slot->tts_nvalid = 0;
+		slot->tts_tid = scan->rs_ctup.t_self;
+		slot->tts_tableOid = scan->rs_ctup.t_tableOid;
+		bslot->base.tuple = &scan->rs_ctup;
+		bslot->base.off = 0;
+	}
+	else
+		ExecStoreBufferHeapTuple(&scan->rs_ctup, slot, scan->rs_cbuf);
 	return true;
 }
 

@@ -48,8 +48,8 @@ typedef struct AiostreamSeqScanState
  * ------------------------------------------------------------------------
  */
 
-static TupleTableSlot *
-seqscan_next(ScanState *ss)
+static pg_attribute_always_inline TupleTableSlot *
+next_tuple(ScanState *ss)
 {
 	EState	   *estate = ss->ps.state;
 	TupleTableSlot *slot = ss->ss_ScanTupleSlot;
@@ -70,6 +70,12 @@ seqscan_next(ScanState *ss)
 	return NULL;
 }
 
+static TupleTableSlot *
+seqscan_access(ScanState *ss)
+{
+	return next_tuple(ss);
+}
+
 /* No conditions are tested inside the scan, so there are none to recheck. */
 static bool
 seqscan_recheck(ScanState *ss, TupleTableSlot *slot)
@@ -80,7 +86,7 @@ seqscan_recheck(ScanState *ss, TupleTableSlot *slot)
 static TupleTableSlot *
 seqscan_exec(CustomScanState *node)
 {
-	return ExecScan(&node->ss, seqscan_next, seqscan_recheck);
+	return ExecScan(&node->ss, seqscan_access, seqscan_recheck);
 }
 
 /*
@@ -100,7 +106,7 @@ seqscan_loop(PlanState *pstate, ExprState *qual, ProjectionInfo *projection)
 		CHECK_FOR_INTERRUPTS();
 		ResetExprContext(econtext);
 
-		slot = seqscan_next(ss);
+		slot = next_tuple(ss);
 		if (slot == NULL)
 			return projection ? ExecClearTuple(projection->pi_state.resultslot) : NULL;
 

@@ -1,0 +1,234 @@
+/*
+ * stream_ask.c
+ *		What a stream asks the buffer layer for, and when.
+ *
+ * Pending blocks at the queue's end form a run of neighbours; policy.c says when
+ * it is time to ask for it.
+ */
+#include "postgres.h"
+
+#include "stream/stream_internal.h"
+
+/* Where the kernel has it all: enough to save system calls, fits the L2 cache */
+#define CACHED_COMBINE	(128 * 1024 / BLCKSZ)
+#define CACHED_RING		(256 * 1024 / BLCKSZ)
+
+/* Requests of this stream that are in flight, at most */
+static int
+inflight(AiostreamStream *stream)
+{
+	while (stream->io_head != stream->io_tail &&
+		   aiostream_io_done(stream->ios[stream->io_head % AIOSTREAM_MAX_CONCURRENCY]))
+		stream->io_head++;
+	return stream->io_tail - stream->io_head;
+}
+
+static void
+remember_io(AiostreamStream *stream, AiostreamIoRef ref)
+{
+	if (ref.generation == 0)
+		return;
+	stream->stats.distance_sum += stream->policy.distance;
+	stream->stats.inflight_sum += inflight(stream) + 1;
+	if (stream->io_tail - stream->io_head < AIOSTREAM_MAX_CONCURRENCY)
+		stream->ios[stream->io_tail++ % AIOSTREAM_MAX_CONCURRENCY] = ref;
+}
+
+/* Blocks a request may have at the moment */
+static int
+combine_now(const AiostreamStream *stream)
+{
+	return stream->kernel_cached ? Min(CACHED_COMBINE, stream->options.combine) :
+		stream->options.combine;
+}
+
+/* Blocks to have queued at the moment */
+static uint32
+distance_now(const AiostreamStream *stream)
+{
+	return stream->kernel_cached ? Min(CACHED_COMBINE, stream->policy.distance) :
+		stream->policy.distance;
+}
+
+/*
+ * Where the kernel has the pages, reading is copying: look ahead just enough
+ * to save system calls, within a part of the ring that stays in the CPU's
+ * cache.
+ */
+static void
+follow_page_cache(AiostreamStream *stream)
+{
+	stream->kernel_cached = stream->options.direct != AIOSTREAM_DIRECT_ON &&
+		!stream->full_distance && aiostream_target_kernel_cached(stream->target);
+	stream->policy.combine = combine_now(stream);
+
+	/* not while more is queued than the small ring holds */
+	if (stream->kernel_cached != stream->ring_limited &&
+		(stream->ring_limited || queued(stream) <= CACHED_COMBINE))
+	{
+		stream->ring_limited = stream->kernel_cached;
+		aiostream_target_limit_ring(stream->target,
+									stream->ring_limited ? CACHED_RING : 0);
+	}
+}
+
+/*
+ * Ask for the run of n blocks that begins at queue position "first" and goes
+ * in "direction".  Returns how many of it, from its LOWEST block, are under way.
+ */
+static int
+ask_run(AiostreamStream *stream, uint32 first, int n, int direction)
+{
+	AiostreamBlock out[AIOSTREAM_MAX_COMBINE];
+	BlockNumber start = slot_at(stream, direction < 0 ? first + n - 1 : first)->blkno;
+	uint64		last_generation = 0;
+	int			k;
+
+	Assert(n >= 1 && n <= AIOSTREAM_MAX_COMBINE);
+	k = aiostream_target_read(stream->target, start, n, out);
+	for (int i = 0; i < k; i++)
+	{
+		AiostreamSlot	   *slot = slot_at(stream, direction < 0 ? first + n - 1 - i : first + i);
+
+		Assert(slot->blkno == start + i);
+		slot->asked = true;
+		slot->block = out[i];
+		if (out[i].io.generation != 0 && out[i].io.generation != last_generation)
+			remember_io(stream, out[i].io);
+		last_generation = out[i].io.generation;
+	}
+	return k;
+}
+
+/*
+ * Ask for the pending run.  False: not all of it could be; what is left of a run
+ * that goes up stays pending, of one that goes down ask_head will ask.
+ */
+static bool
+ask_pending(AiostreamStream *stream)
+{
+	int			n = stream->npending;
+	int			k;
+
+	Assert(n > 0);
+	k = ask_run(stream, stream->tail - n, n, stream->direction);
+	if (stream->direction < 0)
+		stream->npending = 0;
+	else
+		stream->npending = n - k;
+	if (stream->npending == 0)
+		stream->direction = 0;
+	return k == n;
+}
+
+/* Can the block at the queue's end join the pending run? If so, it does. */
+static bool
+join_pending(AiostreamStream *stream)
+{
+	BlockNumber blkno = slot_at(stream, stream->tail - 1)->blkno;
+	BlockNumber last;
+	int			step;
+
+	if (stream->npending > 0)
+	{
+		last = slot_at(stream, stream->tail - 2)->blkno;
+		step = blkno == last + 1 ? 1 : (last != 0 && blkno == last - 1) ? -1 : 0;
+		if (step == 0 || (stream->direction != 0 && step != stream->direction) ||
+			stream->npending >= combine_now(stream))
+			return false;
+		stream->direction = step;
+	}
+	stream->npending++;
+	return true;
+}
+
+/*
+ * Look ahead as far as the policy says and resources allow.
+ */
+void
+aiostream_stream_look_ahead(AiostreamStream *stream)
+{
+	int			concurrency = stream->options.concurrency;
+
+	aiostream_io_poll();
+	follow_page_cache(stream);
+	while (!stream->ended && queued(stream) < distance_now(stream))
+	{
+		/* a full request waits for its turn */
+		if (stream->npending >= combine_now(stream))
+		{
+			if (inflight(stream) >= concurrency || !ask_pending(stream))
+				return;
+			continue;
+		}
+		if (!aiostream_stream_enqueue(stream))
+			break;
+		if (!join_pending(stream))
+		{
+			/* the new block waits outside while the run before it goes */
+			stream->tail--;
+			(void) ask_pending(stream);
+			stream->tail++;
+			stream->npending = 1;
+			stream->direction = 0;
+			if (inflight(stream) >= concurrency)
+				return;
+		}
+	}
+	if (inflight(stream) < concurrency &&
+		aiostream_policy_ask(&stream->policy, stream->npending, stream->ended,
+							 (uint32) stream->npending == queued(stream),
+							 inflight(stream)))
+		(void) ask_pending(stream);
+}
+
+/* Ask for the blocks from the head on that were passed over, in one run. */
+static void
+ask_passed_over(AiostreamStream *stream)
+{
+	uint32		end = stream->tail - stream->npending;
+	int			limit = combine_now(stream);
+	int			direction = 0;
+	int			n = 1;
+
+	while (stream->head + n != end && n < limit)
+	{
+		BlockNumber last = slot_at(stream, stream->head + n - 1)->blkno;
+		AiostreamSlot	   *slot = slot_at(stream, stream->head + n);
+		int			step = slot->blkno == last + 1 ? 1 :
+			(last != 0 && slot->blkno == last - 1) ? -1 : 0;
+
+		if (slot->asked || step == 0 || (direction != 0 && step != direction))
+			break;
+		direction = step;
+		n++;
+	}
+	/* going down, the head is the last that a short answer would cover */
+	if (ask_run(stream, stream->head, n, direction) < n && direction < 0)
+		(void) ask_run(stream, stream->head, 1, 1);
+}
+
+/*
+ * The block at the head has not been asked for: resources were short.  Ask
+ * again, after our oldest read has given some back; false if that does not
+ * help, and core is to read it.
+ */
+bool
+aiostream_stream_ask_head(AiostreamStream *stream)
+{
+	for (;;)
+	{
+		AiostreamIoRef oldest;
+
+		if (queued(stream) == (uint32) stream->npending)
+			(void) ask_pending(stream);
+		else
+			ask_passed_over(stream);
+		if (slot_at(stream, stream->head)->asked)
+			return true;
+		if (inflight(stream) == 0)
+			return false;
+		oldest = stream->ios[stream->io_head % AIOSTREAM_MAX_CONCURRENCY];
+		aiostream_io_wait(oldest);
+	}
+}

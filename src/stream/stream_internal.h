@@ -1,0 +1,85 @@
+/*
+ * stream_internal.h
+ *		A stream's insides, shared by the files of this folder.
+ */
+#ifndef AIOSTREAM_STREAM_INTERNAL_H
+#define AIOSTREAM_STREAM_INTERNAL_H
+
+#include "buffer/buffer.h"
+#include "stream/policy.h"
+#include "stream/stream.h"
+
+typedef struct AiostreamSlot
+{
+	BlockNumber blkno;
+	bool		asked;
+	AiostreamBlock block;
+} AiostreamSlot;
+
+struct AiostreamStream
+{
+	Relation	rel;
+	ForkNumber	fork;
+	BlockNumber nblocks;
+	BufferAccessStrategy strategy;
+	AiostreamNextBlock next_block;
+	void	   *callback_private;
+	size_t		per_block_size;
+	MemoryContext cxt;
+	AiostreamTargetOptions options;
+	bool		full_distance;
+
+	AiostreamTarget *target;	/* NULL until the first miss */
+	AiostreamPolicy policy;
+	bool		looking;		/* look-ahead is on */
+	bool		ended;			/* the callback has no more */
+
+	/* queue: positions head .. tail-1, slot = position & (nslots - 1) */
+	uint32		head;
+	uint32		tail;
+	uint32		nslots;
+	int			npending;
+	int			direction;		/* of the pending run: 1, -1, 0 */
+	AiostreamSlot *slots;
+	char	   *per_block;
+	char	   *current_per_block;	/* of the block handed out */
+
+	/* requests in flight, oldest first */
+	AiostreamIoRef *ios;
+	uint32		io_head;
+	uint32		io_tail;
+
+	bool		kernel_cached;	/* lately read ranges were in the page cache */
+	bool		ring_limited;
+	bool		was_read;		/* the block handed out last */
+	AiostreamStreamStats stats;
+};
+
+static inline AiostreamSlot *
+slot_at(AiostreamStream *stream, uint32 position)
+{
+	Assert(position - stream->head < stream->tail - stream->head);
+	return &stream->slots[position & (stream->nslots - 1)];
+}
+
+static inline char *
+per_block_at(AiostreamStream *stream, uint32 position)
+{
+	return stream->per_block + (position & (stream->nslots - 1)) * stream->per_block_size;
+}
+
+static inline uint32
+queued(const AiostreamStream *stream)
+{
+	return stream->tail - stream->head;
+}
+
+/* stream_queue.c */
+extern void aiostream_stream_make_room(AiostreamStream *stream);
+extern bool aiostream_stream_enqueue(AiostreamStream *stream);
+
+/* stream_ask.c */
+extern void aiostream_stream_look_ahead(AiostreamStream *stream);
+extern bool aiostream_stream_ask_head(AiostreamStream *stream);
+
+#endif							/* AIOSTREAM_STREAM_INTERNAL_H */
