@@ -54,7 +54,7 @@ define_session_settings(void)
 							 "When off, every scan takes PostgreSQL's ordinary path.",
 							 &aiostream_enable,
 							 true,
-							 PGC_USERSET, 0,
+							 PGC_USERSET, GUC_EXPLAIN,
 							 NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("aiostream.enable_seqscan",

@@ -49,7 +49,7 @@ aiostream_bench_evict_storage(Relation rel)
 							   "%lld pages of \"%s\" stayed in shared buffers",
 							   (unsigned long) result.skipped,
 							   (long long) result.skipped, RelationGetRelationName(rel)),
-				 errdetail("Other processes are using them.")));
+				 errdetail("They are in use.")));
 	return result.evicted;
 }
 

@@ -84,17 +84,41 @@ refuse_query(const char *why)
 			 errhint("Give one SELECT, VALUES or WITH query that changes and locks nothing.")));
 }
 
+/* Error positions are those in the query given, not in the one that calls us. */
+static void
+query_error_callback(void *arg)
+{
+	const char *text = (const char *) arg;
+	int			position = geterrposition();
+
+	if (position > 0)
+	{
+		errposition(0);
+		internalerrposition(position);
+		internalerrquery(text);
+	}
+}
+
 static Query *
 analyze_query(const char *text)
 {
-	List	   *raw = pg_parse_query(text);
+	ErrorContextCallback context = {
+		.previous = error_context_stack,
+		.callback = query_error_callback,
+		.arg = unconstify(char *, text),
+	};
+	List	   *raw;
 	List	   *rewritten;
 	Query	   *query;
+
+	error_context_stack = &context;
+	raw = pg_parse_query(text);
 
 	if (list_length(raw) != 1)
 		refuse_query("It is not a single statement.");
 	rewritten = pg_analyze_and_rewrite_fixedparams(linitial_node(RawStmt, raw),
 												   text, NULL, 0, NULL);
+	error_context_stack = context.previous;
 	if (list_length(rewritten) != 1)
 		refuse_query("Rules make it more than one statement.");
 

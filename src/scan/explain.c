@@ -5,7 +5,7 @@
  * Keys are those of PostgreSQL 19's EXPLAIN (IO) where it has them.  Units:
  * distances and sizes in blocks, averages over the requests made, times in
  * milliseconds.  All of them vary from run to run, so they are left out with
- * COSTS OFF, as tests use it.
+ * COSTS OFF, as tests use it, unless BUFFERS asks for I/O all the same.
  */
 #include "postgres.h"
 
@@ -78,7 +78,7 @@ explain_structured(const AiostreamStreamStats *stats, ExplainState *es)
 void
 aiostream_explain_stats(const AiostreamStreamStats *stats, ExplainState *es)
 {
-	if (!es->analyze || !es->costs)
+	if (!es->analyze || !(es->costs || es->buffers))
 		return;
 
 	if (es->format == EXPLAIN_FORMAT_TEXT)
