@@ -16,6 +16,9 @@
 
 bool		aiostream_enable = true;
 bool		aiostream_enable_seqscan = true;
+bool		aiostream_enable_bitmapscan = true;
+bool		aiostream_enable_indexscan = true;
+bool		aiostream_enable_indexonlyscan = true;
 bool		aiostream_debug_force_nodes = false;
 int			aiostream_direct_io = AIOSTREAM_DIRECT_AUTO;
 int			aiostream_io_combine_limit = 32;
@@ -61,6 +64,30 @@ define_session_settings(void)
 							 "Enables the planner's use of AioSeqScan plans.",
 							 NULL,
 							 &aiostream_enable_seqscan,
+							 true,
+							 PGC_USERSET, GUC_EXPLAIN,
+							 NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("aiostream.enable_bitmapscan",
+							 "Enables the planner's use of AioBitmapHeapScan plans.",
+							 NULL,
+							 &aiostream_enable_bitmapscan,
+							 true,
+							 PGC_USERSET, GUC_EXPLAIN,
+							 NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("aiostream.enable_indexscan",
+							 "Enables the planner's use of AioIndexScan plans.",
+							 NULL,
+							 &aiostream_enable_indexscan,
+							 true,
+							 PGC_USERSET, GUC_EXPLAIN,
+							 NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("aiostream.enable_indexonlyscan",
+							 "Enables the planner's use of AioIndexOnlyScan plans.",
+							 NULL,
+							 &aiostream_enable_indexonlyscan,
 							 true,
 							 PGC_USERSET, GUC_EXPLAIN,
 							 NULL, NULL, NULL);

@@ -9,6 +9,9 @@
 
 extern bool aiostream_enable;	/* USERSET: master switch of the session */
 extern bool aiostream_enable_seqscan;	/* USERSET: AioSeqScan paths */
+extern bool aiostream_enable_bitmapscan;	/* USERSET: AioBitmapHeapScan paths */
+extern bool aiostream_enable_indexscan; /* USERSET: AioIndexScan paths */
+extern bool aiostream_enable_indexonlyscan; /* USERSET: AioIndexOnlyScan paths */
 extern bool aiostream_debug_force_nodes;	/* SUSET: make the nodes cheapest */
 extern int	aiostream_direct_io;	/* USERSET: AiostreamDirect */
 extern int	aiostream_io_combine_limit; /* USERSET: blocks a request */

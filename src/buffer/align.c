@@ -19,8 +19,12 @@
 
 #include "miscadmin.h"
 #include "storage/ipc.h"
+#include "storage/shmem.h"
 
 #define WANTED_ALIGNMENT 4096
+
+/* Where blocks go that are read through and not wanted; nobody looks at it. */
+static char *discard_page = NULL;
 
 /* Have we asked core for one buffer more than configured? */
 static bool spare_requested = false;
@@ -45,7 +49,14 @@ aiostream_buffer_shmem_request(void)
 Size
 aiostream_buffer_shmem_size(void)
 {
-	return aiostream_bounce_shmem_size();
+	return aiostream_bounce_shmem_size() + BLCKSZ + WANTED_ALIGNMENT +
+		PG_CACHE_LINE_SIZE;
+}
+
+char *
+aiostream_discard_page(void)
+{
+	return discard_page;
 }
 
 Size
@@ -93,8 +104,13 @@ use_spare(void)
 void
 aiostream_buffer_shmem_init(bool found)
 {
+	bool		found_page;
+
 	if (!found && spare_requested)
 		use_spare();
+	discard_page = ShmemInitStruct("aiostream discard page",
+								   BLCKSZ + WANTED_ALIGNMENT, &found_page);
+	discard_page = (char *) TYPEALIGN(WANTED_ALIGNMENT, discard_page);
 	if (aiostream_bounce_shmem_size() > 0)
 		aiostream_bounce_shmem_init();
 	if (!found)

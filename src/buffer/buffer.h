@@ -39,6 +39,7 @@ typedef struct AiostreamReadCounters
 	uint64		sync_ios;		/* of ios: executed on the spot */
 	uint64		hits;			/* blocks found in shared buffers */
 	uint64		stalls;			/* no handle, share or victim: look-ahead paused */
+	uint64		gap_blocks;		/* read into the discard page between wanted ones */
 } AiostreamReadCounters;
 
 /*
@@ -92,6 +93,14 @@ extern void aiostream_target_close(AiostreamTarget *target);
  */
 extern int	aiostream_target_read(AiostreamTarget *target, BlockNumber start,
 								  int n, AiostreamBlock *out);
+/*
+ * The same for some of the blocks only: wanted[i] says which; the first and the
+ * last are.  Others are read through, into a page that nobody looks at, where
+ * that saves a request; out[] is set for wanted ones only.
+ */
+extern int	aiostream_target_read_sparse(AiostreamTarget *target,
+										 BlockNumber start, int n,
+										 const bool *wanted, AiostreamBlock *out);
 
 /*
  * Pin blkno if it is still where block->hint says and valid.  Returns

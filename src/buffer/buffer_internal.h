@@ -75,6 +75,9 @@ extern AiostreamFile *aiostream_segment_file(AiostreamTarget *target,
 extern Size aiostream_segment_direct_align(AiostreamTarget *target,
 										   BlockNumber blkno);
 
+/* align.c */
+extern char *aiostream_discard_page(void);
+
 /* pagecache.c */
 extern AiostreamCached aiostream_pagecache_ask(AiostreamTarget *target,
 											   BlockNumber blkno);

@@ -75,10 +75,15 @@ aiostream_buffer_publish(AiostreamIo *io, int32 result)
 	Assert(whole <= n);
 	for (int i = 0; i < n; i++)
 	{
-		BufferDesc *buf = GetBufferDescriptor(aiostream_io_piece(io, i) - 1);
-		Page		page = BufferGetPage(BufferDescriptorGetBuffer(buf));
+		Buffer		buffer = aiostream_io_piece(io, i);
+		BufferDesc *buf;
+		Page		page;
 		bool		ok = i < whole;
 
+		if (!BufferIsValid(buffer))
+			continue;			/* read through */
+		buf = GetBufferDescriptor(buffer - 1);
+		page = BufferGetPage(buffer);
 		Assert(buf->tag.blockNum == first + i);
 		if (ok && slot >= 0)
 			memcpy(page, aiostream_bounce_block(slot, i), BLCKSZ);

@@ -101,21 +101,45 @@ plan_read(AiostreamTarget *target, BlockNumber blkno, ReadPlan *plan)
 	return plan->file != NULL;
 }
 
+/* Blocks of a run, as far as they are part of its request */
+typedef struct RunBlocks
+{
+	Buffer		buffers[AIOSTREAM_MAX_COMBINE]; /* InvalidBuffer: read through */
+	int			n;
+	int			nclaimed;
+} RunBlocks;
+
+/* One more block into the request: buffer is where it goes, or invalid. */
+static void
+add_block(AiostreamIo *io, RunBlocks *run, int bounce, Buffer buffer)
+{
+	int			i = run->n;
+
+	run->buffers[i] = buffer;
+	aiostream_io_set_piece(io, i, buffer);
+	aiostream_io_add(io, bounce >= 0 ? aiostream_bounce_block(bounce, i) :
+					 BufferIsValid(buffer) ? (char *) BufferGetBlock(buffer) :
+					 aiostream_discard_page(), BLCKSZ);
+	run->n = i + 1;
+	if (BufferIsValid(buffer))
+		run->nclaimed++;
+}
+
 /*
- * Claim blocks from start on, at most n, into io; stops at the first that is
- * present.  *claimed is valid even if this raises.  Returns why it stopped.
+ * Claim blocks from start on, at most n, into io; stops at the first wanted one
+ * that is present.  *run is valid even if this raises.  Returns why it stopped.
  */
 static AiostreamClaim
-claim_run(AiostreamTarget *target, BlockNumber start, int n, AiostreamIo *io,
-		  int bounce, Buffer *buffers, volatile int *claimed)
+claim_run(AiostreamTarget *target, BlockNumber start, int n, const bool *wanted,
+		  AiostreamIo *io, int bounce, RunBlocks *run)
 {
-	AiostreamClaim result = AIOSTREAM_CLAIM_OURS;
-
-	while (*claimed < n)
+	for (int i = 0; i < n; i++)
 	{
-		int			i = *claimed;
 		Buffer		buffer = InvalidBuffer;
+		AiostreamClaim result;
 
+		if (wanted != NULL && !wanted[i])
+			continue;
 		/* cheap look first; the first block has just been looked for */
 		if (i > 0 && BufferIsValid(aiostream_buffer_lookup(target, start + i)))
 			return AIOSTREAM_CLAIM_PRESENT;
@@ -123,14 +147,16 @@ claim_run(AiostreamTarget *target, BlockNumber start, int n, AiostreamIo *io,
 		if (result != AIOSTREAM_CLAIM_OURS)
 			return result;
 
-		buffers[i] = buffer;
-		aiostream_io_set_piece(io, i, buffer);
-		aiostream_io_add(io, bounce >= 0 ? aiostream_bounce_block(bounce, i) :
-						 (char *) BufferGetBlock(buffer), BLCKSZ);
-		*claimed = i + 1;
+		/* what lies between is read through, now that something follows it */
+		while (run->n < i)
+		{
+			add_block(io, run, bounce, InvalidBuffer);
+			target->counters.gap_blocks++;
+		}
+		add_block(io, run, bounce, buffer);
 		count_read(target);
 	}
-	return result;
+	return AIOSTREAM_CLAIM_OURS;
 }
 
 /*
@@ -138,12 +164,13 @@ claim_run(AiostreamTarget *target, BlockNumber start, int n, AiostreamIo *io,
  */
 static AiostreamIoRef
 submit_run(AiostreamTarget *target, BlockNumber start, AiostreamIo *io,
-		   const ReadPlan *plan, int claimed, int reserved)
+		   const ReadPlan *plan, const RunBlocks *run, int reserved)
 {
 	AiostreamIoRef ref = {0};
 
-	aiostream_engine_unreserve(reserved - claimed);
-	if (claimed == 0)
+	Assert(run->n <= reserved);
+	aiostream_engine_unreserve(reserved - run->n);
+	if (run->n == 0)
 	{
 		aiostream_io_cancel(io);
 		if (plan->bounce >= 0)
@@ -153,7 +180,7 @@ submit_run(AiostreamTarget *target, BlockNumber start, AiostreamIo *io,
 
 	aiostream_io_set_user(io, start, plan->bounce);
 	target->counters.ios++;
-	target->counters.blocks += claimed;
+	target->counters.blocks += run->nclaimed;
 	if (plan->direct)
 		target->counters.direct_ios++;
 	if (plan->bounce >= 0)
@@ -171,11 +198,10 @@ submit_run(AiostreamTarget *target, BlockNumber start, AiostreamIo *io,
  * without if the first block is present after all.
  */
 static int
-read_run(AiostreamTarget *target, BlockNumber start, int n, AiostreamBlock *out,
-		 bool *stalled)
+read_run(AiostreamTarget *target, BlockNumber start, int n, const bool *wanted,
+		 AiostreamBlock *out, bool *stalled)
 {
-	Buffer		buffers[AIOSTREAM_MAX_COMBINE];
-	volatile int claimed = 0;
+	RunBlocks	run;
 	AiostreamClaim why = AIOSTREAM_CLAIM_NO_VICTIM;
 	AiostreamIoRef ref;
 	AiostreamIo *io;
@@ -194,42 +220,43 @@ read_run(AiostreamTarget *target, BlockNumber start, int n, AiostreamBlock *out,
 		return 0;
 	}
 	reserved = aiostream_engine_reserve(Min(n, plan.max_blocks));
+	run.n = 0;
+	run.nclaimed = 0;
 
 	/* a message to the log, or a latch wait, must not throw us out in between */
 	HOLD_INTERRUPTS();
 	PG_TRY();
 	{
 		if (reserved > 0)
-			why = claim_run(target, start, reserved, io, plan.bounce, buffers,
-							&claimed);
+			why = claim_run(target, start, reserved, wanted, io, plan.bounce, &run);
 	}
 	PG_CATCH();
 	{
 		/* what is claimed must go out; the error reset the holdoff */
 		HOLD_INTERRUPTS();
-		(void) submit_run(target, start, io, &plan, claimed, reserved);
+		(void) submit_run(target, start, io, &plan, &run, reserved);
 		RESUME_INTERRUPTS();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	ref = submit_run(target, start, io, &plan, claimed, reserved);
+	ref = submit_run(target, start, io, &plan, &run, reserved);
 	RESUME_INTERRUPTS();
 
-	for (int i = 0; i < claimed; i++)
+	for (int i = 0; i < run.n; i++)
 	{
-		out[i].hint = buffers[i];
+		out[i].hint = run.buffers[i];
 		out[i].io = ref;
 		out[i].hit = false;
 	}
-	if (claimed > 0)
+	if (run.n > 0)
 		aiostream_fault_pause(AIOSTREAM_FAULT_SUBMITTED);
-	*stalled = claimed == 0 && why == AIOSTREAM_CLAIM_NO_VICTIM;
-	return claimed;
+	*stalled = run.n == 0 && why == AIOSTREAM_CLAIM_NO_VICTIM;
+	return run.n;
 }
 
 int
-aiostream_target_read(AiostreamTarget *target, BlockNumber start, int n,
-					  AiostreamBlock *out)
+aiostream_target_read_sparse(AiostreamTarget *target, BlockNumber start, int n,
+							 const bool *wanted, AiostreamBlock *out)
 {
 	int			i = 0;
 
@@ -239,9 +266,15 @@ aiostream_target_read(AiostreamTarget *target, BlockNumber start, int n,
 
 	while (i < n)
 	{
-		Buffer		found = aiostream_buffer_lookup(target, start + i);
+		Buffer		found;
 		bool		stalled;
 
+		if (wanted != NULL && !wanted[i])
+		{
+			i++;
+			continue;
+		}
+		found = aiostream_buffer_lookup(target, start + i);
 		if (BufferIsValid(found))
 		{
 			out[i].hint = found;
@@ -251,7 +284,8 @@ aiostream_target_read(AiostreamTarget *target, BlockNumber start, int n,
 			i++;
 			continue;
 		}
-		i += read_run(target, start + i, n - i, out + i, &stalled);
+		i += read_run(target, start + i, n - i, wanted == NULL ? NULL : wanted + i,
+					  out + i, &stalled);
 		if (stalled)
 		{
 			target->counters.stalls++;
@@ -260,4 +294,11 @@ aiostream_target_read(AiostreamTarget *target, BlockNumber start, int n,
 		}
 	}
 	return i;
+}
+
+int
+aiostream_target_read(AiostreamTarget *target, BlockNumber start, int n,
+					  AiostreamBlock *out)
+{
+	return aiostream_target_read_sparse(target, start, n, NULL, out);
 }

@@ -142,7 +142,7 @@ has_current_of(RelOptInfo *rel)
 static bool
 rel_supported(RelOptInfo *rel, RangeTblEntry *rte)
 {
-	if (!aiostream_enable || !aiostream_enable_seqscan || !aiostream_shmem_ready())
+	if (!aiostream_enable || !aiostream_shmem_ready())
 		return false;
 	if (rel->reloptkind != RELOPT_BASEREL && rel->reloptkind != RELOPT_OTHER_MEMBER_REL)
 		return false;
@@ -180,17 +180,11 @@ make_seqscan_path(PlannerInfo *root, RelOptInfo *rel, Relids required_outer,
 }
 
 static void
-add_paths(PlannerInfo *root, RelOptInfo *rel)
+add_seqscan_paths(PlannerInfo *root, RelOptInfo *rel)
 {
 	/* As core's sequential scans: parameterized by LATERAL references only */
 	Relids		required_outer = rel->lateral_relids;
 	int			parallel_workers = 0;
-
-	if (aiostream_debug_force_nodes)
-	{
-		rel->pathlist = NIL;
-		rel->partial_pathlist = NIL;
-	}
 
 	add_path(rel, make_seqscan_path(root, rel, required_outer, 0));
 
@@ -199,6 +193,42 @@ add_paths(PlannerInfo *root, RelOptInfo *rel)
 												   max_parallel_workers_per_gather);
 	if (parallel_workers > 0)
 		add_partial_path(rel, make_seqscan_path(root, rel, NULL, parallel_workers));
+}
+
+/*
+ * Ours beside core's; or, for tests, instead of them.  What core has found
+ * is looked at first, as adding a path may free others.
+ */
+static void
+add_paths(PlannerInfo *root, RelOptInfo *rel)
+{
+	List	   *paths = NIL;
+	List	   *partial = NIL;
+	ListCell   *lc;
+
+	if (aiostream_enable_bitmapscan)
+	{
+		paths = aiostream_bitmap_paths(root, rel, rel->pathlist);
+		partial = aiostream_bitmap_paths(root, rel, rel->partial_pathlist);
+	}
+	if (aiostream_enable_indexscan || aiostream_enable_indexonlyscan)
+	{
+		paths = list_concat(paths, aiostream_index_paths(root, rel, rel->pathlist));
+		partial = list_concat(partial,
+							  aiostream_index_paths(root, rel, rel->partial_pathlist));
+	}
+
+	if (aiostream_debug_force_nodes && (aiostream_enable_seqscan || paths != NIL))
+	{
+		rel->pathlist = NIL;
+		rel->partial_pathlist = NIL;
+	}
+	if (aiostream_enable_seqscan)
+		add_seqscan_paths(root, rel);
+	foreach(lc, paths)
+		add_path(rel, lfirst(lc));
+	foreach(lc, partial)
+		add_partial_path(rel, lfirst(lc));
 }
 
 static void

@@ -15,4 +15,20 @@
 extern void aiostream_cost_seqscan(Path *path, PlannerInfo *root,
 								   RelOptInfo *rel);
 
+/*
+ * The part of the I/O cost of reading "pages" scattered pages, at page_cost
+ * each, that look-ahead saves for a table in the given tablespace.
+ */
+extern Cost aiostream_cost_saved(double pages, double page_cost, Oid tablespace);
+
+/* Scans that fetch fewer pages keep core's plan. */
+#define AIOSTREAM_MIN_FETCHED_PAGES 16
+
+/*
+ * For each of core's paths in the list that look-ahead can improve, make one
+ * of ours; they are returned, not added.  partial: for rel's partial_pathlist.
+ */
+extern List *aiostream_bitmap_paths(PlannerInfo *root, RelOptInfo *rel, List *paths);
+extern List *aiostream_index_paths(PlannerInfo *root, RelOptInfo *rel, List *paths);
+
 #endif							/* AIOSTREAM_PLAN_INTERNAL_H */

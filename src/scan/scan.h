@@ -61,6 +61,7 @@ extern void aiostream_rangefollow_end(AiostreamRangeFollower *follower);
 
 /* AioSeqScan's methods: registered in _PG_init, used by plan/ */
 extern const CustomScanMethods aiostream_seqscan_methods;
+extern const CustomScanMethods aiostream_bitmapscan_methods;
 extern void aiostream_scan_register(void);
 
 #endif							/* AIOSTREAM_SCAN_H */

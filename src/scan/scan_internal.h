@@ -15,4 +15,10 @@
 extern void aiostream_explain_stats(const AiostreamStreamStats *stats,
 									ExplainState *es);
 
+/* scanstate.c: a slot that can hold heap tuples, and expressions for it */
+extern void aiostream_scanstate_init(CustomScanState *node, EState *estate);
+extern void aiostream_explain_qual(const char *label, List *qual,
+								   CustomScanState *node, List *ancestors,
+								   ExplainState *es);
+
 #endif							/* AIOSTREAM_SCAN_INTERNAL_H */

@@ -152,21 +152,8 @@ static void
 seqscan_begin(CustomScanState *node, EState *estate, int eflags)
 {
 	PlanState  *ps = &node->ss.ps;
-	Relation	rel = node->ss.ss_currentRelation;
 
-	Assert(aiostream_heapscan_supported(rel));
-
-	/*
-	 * Core made the scan slot a virtual one, which has no room for tuples in
-	 * buffers or for system columns, and has compiled expressions for it.
-	 * Make all of that anew.  The subplans listed so far are those of
-	 * the expressions thrown away.
-	 */
-	ps->subPlan = NIL;
-	ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(rel),
-						  table_slot_callbacks(rel));
-	ExecAssignScanProjectionInfo(&node->ss);
-	ps->qual = ExecInitQual(ps->plan->qual, ps);
+	aiostream_scanstate_init(node, estate);
 
 	/* Our caller installs what it finds in ExecProcNode when we return. */
 	if (estate->es_epq_active == NULL)
@@ -389,4 +376,5 @@ void
 aiostream_scan_register(void)
 {
 	RegisterCustomScanMethods(&aiostream_seqscan_methods);
+	RegisterCustomScanMethods(&aiostream_bitmapscan_methods);
 }

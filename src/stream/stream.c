@@ -23,6 +23,7 @@
  *	stream.c		life of a stream, the consumer's side (this file)
  *	stream_queue.c	the queue
  *	stream_ask.c	requests: what to combine, when to ask
+ *	stream_window.c	requests in disk order for blocks in no order
  *	policy.c		how far to look ahead, as pure functions
  */
 #include "postgres.h"
@@ -68,7 +69,7 @@ aiostream_stream_begin(Relation rel, ForkNumber fork, BlockNumber nblocks,
 					   size_t per_block_size,
 					   const AiostreamStreamOptions *options)
 {
-	static const AiostreamStreamOptions defaults = {-1, -1, -1, -1, false};
+	static const AiostreamStreamOptions defaults = {-1, -1, -1, -1, false, false};
 	AiostreamStream *stream = palloc0(sizeof(AiostreamStream));
 
 	Assert(aiostream_target_supported(rel));
@@ -84,6 +85,7 @@ aiostream_stream_begin(Relation rel, ForkNumber fork, BlockNumber nblocks,
 	stream->per_block_size = MAXALIGN(per_block_size);
 	stream->cxt = CurrentMemoryContext;
 	stream->full_distance = options->full_distance;
+	stream->sorted = options->sorted;
 	stream->options.method = choose_method(options->method);
 	stream->options.direct = options->direct < 0 ? aiostream_direct_io : options->direct;
 	stream->options.combine = options->combine < 0 ?
@@ -160,6 +162,17 @@ sample_distance(AiostreamStream *stream)
 		stream->stats.distance_max = queued(stream);
 }
 
+/* The consumer has its first block: forget it. */
+static void
+pop_head(AiostreamStream *stream)
+{
+	if (stream->npending > 0 && (uint32) stream->npending == queued(stream))
+		stream->npending--;
+	if (stream->sorted && !slot_at(stream, stream->head)->asked)
+		stream->nunasked--;
+	stream->head++;
+}
+
 /* Block numbers only, read through core: nothing has been missed lately. */
 static bool
 next_unlooked(AiostreamStream *stream, BlockNumber *blkno)
@@ -214,11 +227,12 @@ aiostream_stream_next(AiostreamStream *stream, BlockNumber *blkno, Buffer *buffe
 			stream->stats.core_reads++;
 		stream->current_per_block = stream->per_block_size > 0 ?
 			per_block_at(stream, stream->head) : NULL;
-		if (stream->npending > 0 && (uint32) stream->npending == queued(stream))
-			stream->npending--;
-		stream->head++;
+		pop_head(stream);
 		if (queued(stream) == 0 && aiostream_policy_collapsed(&stream->policy))
+		{
 			stream->looking = false;
+			stream->stats.collapses++;
+		}
 	}
 	stream->stats.blocks++;
 	if (per_block != NULL)
@@ -280,9 +294,7 @@ aiostream_stream_follow(AiostreamStream *stream, BlockNumber current)
 			stream->stats.core_reads++;
 		else if (here)
 			aiostream_target_uncount_hit(stream->target);
-		if (stream->npending > 0 && (uint32) stream->npending == queued(stream))
-			stream->npending--;
-		stream->head++;
+		pop_head(stream);
 		if (here)
 			break;
 	}
@@ -305,6 +317,7 @@ aiostream_stream_reset(AiostreamStream *stream)
 {
 	stream->head = stream->tail;
 	stream->npending = 0;
+	stream->nunasked = 0;
 	stream->direction = 0;
 	stream->ended = false;
 	stream->looking = false;
@@ -322,6 +335,7 @@ aiostream_stream_get_stats(AiostreamStream *stream, AiostreamStreamStats *stats)
 		stats->io_blocks = counters->blocks;
 		stats->direct_ios = counters->direct_ios;
 		stats->stalls = counters->stalls;
+		stats->gap_blocks = counters->gap_blocks;
 	}
 }
 
@@ -338,6 +352,7 @@ aiostream_stream_end(AiostreamStream *stream)
 		aiostream_target_close(stream->target);
 		pfree(stream->ios);
 	}
+	aiostream_stream_free_window(stream);
 	if (stream->slots != NULL)
 		pfree(stream->slots);
 	if (stream->per_block != NULL)
@@ -357,6 +372,8 @@ aiostream_stream_stats_add(AiostreamStreamStats *sum, const AiostreamStreamStats
 	sum->waits += more->waits;
 	sum->wait_us += more->wait_us;
 	sum->stalls += more->stalls;
+	sum->gap_blocks += more->gap_blocks;
+	sum->collapses += more->collapses;
 	sum->distance_sum += more->distance_sum;
 	sum->inflight_sum += more->inflight_sum;
 	sum->distance_max = Max(sum->distance_max, more->distance_max);

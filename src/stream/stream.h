@@ -38,6 +38,7 @@ typedef struct AiostreamStreamOptions
 	int			combine;		/* blocks a request or -1 */
 	int			concurrency;	/* requests in flight or -1 */
 	bool		full_distance;	/* look ahead fully from the start; never collapse */
+	bool		sorted;			/* blocks come in no order: ask in disk order */
 } AiostreamStreamOptions;
 
 /* What a stream did; sums may be added over streams (see stream_stats_add) */
@@ -52,6 +53,8 @@ typedef struct AiostreamStreamStats
 	uint64		waits;			/* times the consumer had to wait */
 	uint64		wait_us;		/* for how long, in microseconds */
 	uint64		stalls;			/* look-ahead paused: no handle or share */
+	uint64		gap_blocks;		/* read through between wanted blocks */
+	uint64		collapses;		/* look-ahead given up: all was found */
 	uint64		distance_sum;	/* blocks; sampled at each request */
 	uint64		distance_max;	/* blocks */
 	uint64		inflight_sum;	/* requests in flight, sampled at each request */

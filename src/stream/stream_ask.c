@@ -14,8 +14,8 @@
 #define CACHED_RING		(256 * 1024 / BLCKSZ)
 
 /* Requests of this stream that are in flight, at most */
-static int
-inflight(AiostreamStream *stream)
+int
+aiostream_stream_inflight(AiostreamStream *stream)
 {
 	while (stream->io_head != stream->io_tail &&
 		   aiostream_io_done(stream->ios[stream->io_head % AIOSTREAM_MAX_CONCURRENCY]))
@@ -23,20 +23,20 @@ inflight(AiostreamStream *stream)
 	return stream->io_tail - stream->io_head;
 }
 
-static void
-remember_io(AiostreamStream *stream, AiostreamIoRef ref)
+void
+aiostream_stream_remember_io(AiostreamStream *stream, AiostreamIoRef ref)
 {
 	if (ref.generation == 0)
 		return;
 	stream->stats.distance_sum += stream->policy.distance;
-	stream->stats.inflight_sum += inflight(stream) + 1;
+	stream->stats.inflight_sum += aiostream_stream_inflight(stream) + 1;
 	if (stream->io_tail - stream->io_head < AIOSTREAM_MAX_CONCURRENCY)
 		stream->ios[stream->io_tail++ % AIOSTREAM_MAX_CONCURRENCY] = ref;
 }
 
 /* Blocks a request may have at the moment */
-static int
-combine_now(const AiostreamStream *stream)
+int
+aiostream_stream_combine_now(const AiostreamStream *stream)
 {
 	return stream->kernel_cached ? Min(CACHED_COMBINE, stream->options.combine) :
 		stream->options.combine;
@@ -60,7 +60,7 @@ follow_page_cache(AiostreamStream *stream)
 {
 	stream->kernel_cached = stream->options.direct != AIOSTREAM_DIRECT_ON &&
 		!stream->full_distance && aiostream_target_kernel_cached(stream->target);
-	stream->policy.combine = combine_now(stream);
+	stream->policy.combine = aiostream_stream_combine_now(stream);
 
 	/* not while more is queued than the small ring holds */
 	if (stream->kernel_cached != stream->ring_limited &&
@@ -94,7 +94,7 @@ ask_run(AiostreamStream *stream, uint32 first, int n, int direction)
 		slot->asked = true;
 		slot->block = out[i];
 		if (out[i].io.generation != 0 && out[i].io.generation != last_generation)
-			remember_io(stream, out[i].io);
+			aiostream_stream_remember_io(stream, out[i].io);
 		last_generation = out[i].io.generation;
 	}
 	return k;
@@ -134,12 +134,32 @@ join_pending(AiostreamStream *stream)
 		last = slot_at(stream, stream->tail - 2)->blkno;
 		step = blkno == last + 1 ? 1 : (last != 0 && blkno == last - 1) ? -1 : 0;
 		if (step == 0 || (stream->direction != 0 && step != stream->direction) ||
-			stream->npending >= combine_now(stream))
+			stream->npending >= aiostream_stream_combine_now(stream))
 			return false;
 		stream->direction = step;
 	}
 	stream->npending++;
 	return true;
+}
+
+/*
+ * Blocks in no order: gather half of what may be queued, then ask for it in
+ * disk order, while the other half is under way.
+ */
+static void
+look_ahead_sorted(AiostreamStream *stream)
+{
+	while (!stream->ended && queued(stream) < distance_now(stream))
+	{
+		if (!aiostream_stream_enqueue(stream))
+			break;
+		stream->nunasked++;
+	}
+	if (stream->nunasked > 0 &&
+		aiostream_stream_inflight(stream) < stream->options.concurrency &&
+		(stream->ended || !slot_at(stream, stream->head)->asked ||
+		 (uint32) stream->nunasked * 2 >= distance_now(stream)))
+		aiostream_stream_ask_window(stream);
 }
 
 /*
@@ -152,12 +172,17 @@ aiostream_stream_look_ahead(AiostreamStream *stream)
 
 	aiostream_io_poll();
 	follow_page_cache(stream);
+	if (stream->sorted)
+	{
+		look_ahead_sorted(stream);
+		return;
+	}
 	while (!stream->ended && queued(stream) < distance_now(stream))
 	{
 		/* a full request waits for its turn */
-		if (stream->npending >= combine_now(stream))
+		if (stream->npending >= aiostream_stream_combine_now(stream))
 		{
-			if (inflight(stream) >= concurrency || !ask_pending(stream))
+			if (aiostream_stream_inflight(stream) >= concurrency || !ask_pending(stream))
 				return;
 			continue;
 		}
@@ -171,14 +196,14 @@ aiostream_stream_look_ahead(AiostreamStream *stream)
 			stream->tail++;
 			stream->npending = 1;
 			stream->direction = 0;
-			if (inflight(stream) >= concurrency)
+			if (aiostream_stream_inflight(stream) >= concurrency)
 				return;
 		}
 	}
-	if (inflight(stream) < concurrency &&
+	if (aiostream_stream_inflight(stream) < concurrency &&
 		aiostream_policy_ask(&stream->policy, stream->npending, stream->ended,
 							 (uint32) stream->npending == queued(stream),
-							 inflight(stream)))
+							 aiostream_stream_inflight(stream)))
 		(void) ask_pending(stream);
 }
 
@@ -187,7 +212,7 @@ static void
 ask_passed_over(AiostreamStream *stream)
 {
 	uint32		end = stream->tail - stream->npending;
-	int			limit = combine_now(stream);
+	int			limit = aiostream_stream_combine_now(stream);
 	int			direction = 0;
 	int			n = 1;
 
@@ -220,13 +245,15 @@ aiostream_stream_ask_head(AiostreamStream *stream)
 	{
 		AiostreamIoRef oldest;
 
-		if (queued(stream) == (uint32) stream->npending)
+		if (stream->sorted)
+			aiostream_stream_ask_window(stream);
+		else if (queued(stream) == (uint32) stream->npending)
 			(void) ask_pending(stream);
 		else
 			ask_passed_over(stream);
 		if (slot_at(stream, stream->head)->asked)
 			return true;
-		if (inflight(stream) == 0)
+		if (aiostream_stream_inflight(stream) == 0)
 			return false;
 		oldest = stream->ios[stream->io_head % AIOSTREAM_MAX_CONCURRENCY];
 		aiostream_io_wait(oldest);

@@ -16,6 +16,8 @@ typedef struct AiostreamSlot
 	AiostreamBlock block;
 } AiostreamSlot;
 
+typedef struct AiostreamWindow AiostreamWindow;
+
 struct AiostreamStream
 {
 	Relation	rel;
@@ -40,6 +42,10 @@ struct AiostreamStream
 	uint32		nslots;
 	int			npending;
 	int			direction;		/* of the pending run: 1, -1, 0 */
+	bool		sorted;			/* blocks come in no order: stream_window.c */
+	int			nunasked;		/* sorted: blocks of the queue not asked for */
+	int			gap;			/* sorted: blocks worth reading through */
+	AiostreamWindow *window;
 	AiostreamSlot *slots;
 	char	   *per_block;
 	char	   *current_per_block;	/* of the block handed out */
@@ -78,7 +84,14 @@ queued(const AiostreamStream *stream)
 extern void aiostream_stream_make_room(AiostreamStream *stream);
 extern bool aiostream_stream_enqueue(AiostreamStream *stream);
 
+/* stream_window.c */
+extern void aiostream_stream_ask_window(AiostreamStream *stream);
+extern void aiostream_stream_free_window(AiostreamStream *stream);
+
 /* stream_ask.c */
+extern int	aiostream_stream_inflight(AiostreamStream *stream);
+extern void aiostream_stream_remember_io(AiostreamStream *stream, AiostreamIoRef ref);
+extern int	aiostream_stream_combine_now(const AiostreamStream *stream);
 extern void aiostream_stream_look_ahead(AiostreamStream *stream);
 extern bool aiostream_stream_ask_head(AiostreamStream *stream);
 
