@@ -50,8 +50,8 @@ static const CustomPathMethods seqscan_path_methods = {
  * ask.  Not where a Gather may stand between the two, as it would have to send
  * all columns.
  */
-static bool
-any_tlist_will_do(PlannerInfo *root, RelOptInfo *rel, Path *path, List *tlist)
+bool
+aiostream_any_tlist_will_do(PlannerInfo *root, RelOptInfo *rel, Path *path, List *tlist)
 {
 	Query	   *parse = root->parse;
 	ListCell   *lc;
@@ -85,7 +85,7 @@ plan_seqscan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path,
 	Assert(rel->relid > 0 && rel->rtekind == RTE_RELATION);
 	Assert(custom_plans == NIL);
 
-	if (any_tlist_will_do(root, rel, &best_path->path, tlist))
+	if (aiostream_any_tlist_will_do(root, rel, &best_path->path, tlist))
 	{
 		/* NIL if there are dropped columns, say */
 		List	   *physical = build_physical_tlist(root, rel);
@@ -195,6 +195,20 @@ add_seqscan_paths(PlannerInfo *root, RelOptInfo *rel)
 		add_partial_path(rel, make_seqscan_path(root, rel, NULL, parallel_workers));
 }
 
+/* Is there one among the paths that needs no more parameters than it must? */
+static bool
+has_basic_path(RelOptInfo *rel, List *paths)
+{
+	ListCell   *lc;
+
+	foreach(lc, paths)
+	{
+		if (bms_equal(PATH_REQ_OUTER((Path *) lfirst(lc)), rel->lateral_relids))
+			return true;
+	}
+	return false;
+}
+
 /*
  * Ours beside core's; or, for tests, instead of them.  What core has found
  * is looked at first, as adding a path may free others.
@@ -218,7 +232,8 @@ add_paths(PlannerInfo *root, RelOptInfo *rel)
 							  aiostream_index_paths(root, rel, rel->partial_pathlist));
 	}
 
-	if (aiostream_debug_force_nodes && (aiostream_enable_seqscan || paths != NIL))
+	if (aiostream_debug_force_nodes &&
+		(aiostream_enable_seqscan || has_basic_path(rel, paths)))
 	{
 		rel->pathlist = NIL;
 		rel->partial_pathlist = NIL;

@@ -31,4 +31,15 @@ extern Cost aiostream_cost_saved(double pages, double page_cost, Oid tablespace)
 extern List *aiostream_bitmap_paths(PlannerInfo *root, RelOptInfo *rel, List *paths);
 extern List *aiostream_index_paths(PlannerInfo *root, RelOptInfo *rel, List *paths);
 
+/*
+ * Fill in the costs of an index path of ours from those of the core path that it
+ * stands in for.  False if too few heap pages are fetched for it to pay.
+ */
+extern bool aiostream_cost_indexscan(Path *path, PlannerInfo *root,
+									 const IndexPath *core_path);
+
+/* May a scan of rel hand out more columns than tlist names? See paths.c. */
+extern bool aiostream_any_tlist_will_do(PlannerInfo *root, RelOptInfo *rel,
+										Path *path, List *tlist);
+
 #endif							/* AIOSTREAM_PLAN_INTERNAL_H */

@@ -61,6 +61,13 @@ extern void aiostream_rangefollow_end(AiostreamRangeFollower *follower);
 
 /* AioSeqScan's methods: registered in _PG_init, used by plan/ */
 extern const CustomScanMethods aiostream_seqscan_methods;
+/*
+ * AioIndexScan's and AioIndexOnlyScan's.  The plan node's one custom plan is the
+ * core node that it stands in for, without quals; custom_private holds
+ * one Integer: may the consumer stop early?
+ */
+extern const CustomScanMethods aiostream_indexscan_methods;
+extern const CustomScanMethods aiostream_indexonlyscan_methods;
 extern const CustomScanMethods aiostream_bitmapscan_methods;
 extern void aiostream_scan_register(void);
 

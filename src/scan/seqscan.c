@@ -376,5 +376,7 @@ void
 aiostream_scan_register(void)
 {
 	RegisterCustomScanMethods(&aiostream_seqscan_methods);
+	RegisterCustomScanMethods(&aiostream_indexscan_methods);
+	RegisterCustomScanMethods(&aiostream_indexonlyscan_methods);
 	RegisterCustomScanMethods(&aiostream_bitmapscan_methods);
 }

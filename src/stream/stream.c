@@ -24,6 +24,7 @@
  *	stream_queue.c	the queue
  *	stream_ask.c	requests: what to combine, when to ask
  *	stream_window.c	requests in disk order for blocks in no order
+ *	gap.c			what is worth reading through, as pure functions
  *	policy.c		how far to look ahead, as pure functions
  */
 #include "postgres.h"
@@ -115,6 +116,8 @@ start_looking(AiostreamStream *stream)
 	aiostream_policy_init(&stream->policy, stream->stats.capacity, stream->options.combine,
 						  stream->full_distance);
 	stream->looking = true;
+	if (stream->sorted)
+		aiostream_stream_start_learning(stream);
 	MemoryContextSwitchTo(old);
 }
 
@@ -153,6 +156,8 @@ await_block(AiostreamStream *stream, const AiostreamBlock *block)
 		INSTR_TIME_ADD(pgBufferUsage.blk_read_time, end);
 	}
 	aiostream_policy_waited(&stream->policy);
+	if (stream->sorted)
+		aiostream_stream_learn(stream);
 }
 
 static void
@@ -252,6 +257,19 @@ aiostream_stream_core_read(AiostreamStream *stream, bool hit)
 		stream->stats.core_reads++;
 		start_looking(stream);
 	}
+}
+
+void
+aiostream_stream_bound(AiostreamStream *stream, int blocks)
+{
+	Assert(blocks >= 0);
+	stream->bound = blocks;
+}
+
+bool
+aiostream_stream_looking(const AiostreamStream *stream)
+{
+	return stream->looking;
 }
 
 bool

@@ -108,6 +108,14 @@ extern void aiostream_stream_uncount_hit(AiostreamStream *stream);
  */
 extern void aiostream_stream_follow(AiostreamStream *stream, BlockNumber current);
 
+/*
+ * Look at most "blocks" ahead from now on, as long as the consumer may yet stop
+ * early; 0 lifts that.
+ */
+extern void aiostream_stream_bound(AiostreamStream *stream, int blocks);
+/* Does the stream look ahead, or only pass blocks through? */
+extern bool aiostream_stream_looking(const AiostreamStream *stream);
+
 /* Forget blocks queued and start anew with the callback (rescan, turn round). */
 extern void aiostream_stream_reset(AiostreamStream *stream);
 /* Waits for this process's reads in flight; adds to the cumulative counters. */

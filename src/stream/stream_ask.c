@@ -46,8 +46,13 @@ aiostream_stream_combine_now(const AiostreamStream *stream)
 static uint32
 distance_now(const AiostreamStream *stream)
 {
-	return stream->kernel_cached ? Min(CACHED_COMBINE, stream->policy.distance) :
-		stream->policy.distance;
+	uint32		distance = stream->policy.distance;
+
+	if (stream->kernel_cached)
+		distance = Min(distance, CACHED_COMBINE);
+	if (stream->bound > 0)
+		distance = Min(distance, stream->bound);
+	return distance;
 }
 
 /*

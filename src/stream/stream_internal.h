@@ -6,6 +6,8 @@
 #define AIOSTREAM_STREAM_INTERNAL_H
 
 #include "buffer/buffer.h"
+#include "portability/instr_time.h"
+#include "stream/gap.h"
 #include "stream/policy.h"
 #include "stream/stream.h"
 
@@ -35,6 +37,7 @@ struct AiostreamStream
 	AiostreamPolicy policy;
 	bool		looking;		/* look-ahead is on */
 	bool		ended;			/* the callback has no more */
+	uint32		bound;			/* look no more blocks ahead; 0: no bound */
 
 	/* queue: positions head .. tail-1, slot = position & (nslots - 1) */
 	uint32		head;
@@ -44,7 +47,10 @@ struct AiostreamStream
 	int			direction;		/* of the pending run: 1, -1, 0 */
 	bool		sorted;			/* blocks come in no order: stream_window.c */
 	int			nunasked;		/* sorted: blocks of the queue not asked for */
-	int			gap;			/* sorted: blocks worth reading through */
+	AiostreamGap gap;			/* sorted: what is worth reading through */
+	instr_time	epoch_start;	/* of gap's present epoch */
+	uint64		epoch_blocks;	/* handed out before it */
+	uint64		epoch_waits;	/* waits before it */
 	AiostreamWindow *window;
 	AiostreamSlot *slots;
 	char	   *per_block;
@@ -85,6 +91,8 @@ extern void aiostream_stream_make_room(AiostreamStream *stream);
 extern bool aiostream_stream_enqueue(AiostreamStream *stream);
 
 /* stream_window.c */
+extern void aiostream_stream_start_learning(AiostreamStream *stream);
+extern void aiostream_stream_learn(AiostreamStream *stream);
 extern void aiostream_stream_ask_window(AiostreamStream *stream);
 extern void aiostream_stream_free_window(AiostreamStream *stream);
 

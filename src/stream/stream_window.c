@@ -54,6 +54,81 @@ struct AiostreamWindow
 #define ST_DEFINE
 #include "lib/sort_template.h"
 
+/* An epoch of learning ends after that many waits and milliseconds */
+#define EPOCH_WAITS		4
+#define EPOCH_MS		20
+/* Tablespaces whose lesson a process remembers for its next streams */
+#define NLESSONS		8
+
+typedef struct Lesson
+{
+	Oid			tablespace;
+	AiostreamGap gap;
+} Lesson;
+
+static Lesson lessons[NLESSONS];
+static int	nlessons = 0;
+
+/* What this process has learned of the relation's tablespace; NULL: no room */
+static AiostreamGap *
+lesson_of(const AiostreamStream *stream)
+{
+	Oid			tablespace = stream->rel->rd_node.spcNode;
+
+	for (int i = 0; i < nlessons; i++)
+	{
+		if (lessons[i].tablespace == tablespace)
+			return &lessons[i].gap;
+	}
+	if (nlessons == NLESSONS)
+		return NULL;
+	lessons[nlessons].tablespace = tablespace;
+	aiostream_gap_init(&lessons[nlessons].gap);
+	return &lessons[nlessons++].gap;
+}
+
+void
+aiostream_stream_start_learning(AiostreamStream *stream)
+{
+	AiostreamGap *gap = lesson_of(stream);
+
+	if (gap != NULL)
+		stream->gap = *gap;
+	else
+		aiostream_gap_init(&stream->gap);
+	INSTR_TIME_SET_CURRENT(stream->epoch_start);
+	stream->epoch_blocks = stream->stats.blocks;
+	stream->epoch_waits = stream->stats.waits;
+}
+
+/*
+ * The consumer has just waited.  If it has done so for a while, take note of
+ * how many wanted blocks a second the storage gave it with this gap.
+ */
+void
+aiostream_stream_learn(AiostreamStream *stream)
+{
+	instr_time	now;
+	double		ms;
+	AiostreamGap *gap;
+
+	if (stream->stats.waits - stream->epoch_waits < EPOCH_WAITS)
+		return;
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, stream->epoch_start);
+	ms = INSTR_TIME_GET_MILLISEC(now);
+	if (ms < EPOCH_MS)
+		return;
+	aiostream_gap_epoch(&stream->gap,
+						(stream->stats.blocks - stream->epoch_blocks) / ms * 1000.0);
+	gap = lesson_of(stream);
+	if (gap != NULL)
+		*gap = stream->gap;
+	INSTR_TIME_SET_CURRENT(stream->epoch_start);
+	stream->epoch_blocks = stream->stats.blocks;
+	stream->epoch_waits = stream->stats.waits;
+}
+
 static void
 make_window(AiostreamStream *stream)
 {
@@ -102,6 +177,7 @@ cut_runs(AiostreamStream *stream, int n)
 	const AiostreamWindowBlock *blocks = stream->window->blocks;
 	AiostreamWindowRun *run = NULL;
 	uint32		limit = aiostream_stream_combine_now(stream);
+	int			gap = stream->kernel_cached ? 0 : aiostream_gap_blocks(&stream->gap);
 	int			nruns = 0;
 
 	for (int i = 0; i < n; i++)
@@ -109,7 +185,7 @@ cut_runs(AiostreamStream *stream, int n)
 		BlockNumber blkno = blocks[i].blkno;
 
 		if (run == NULL ||
-			blkno - blocks[run->first + run->n - 1].blkno > (uint32) stream->gap + 1 ||
+			blkno - blocks[run->first + run->n - 1].blkno > (uint32) gap + 1 ||
 			blkno - blocks[run->first].blkno >= limit)
 		{
 			run = &stream->window->runs[nruns++];

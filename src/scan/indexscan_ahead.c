@@ -1,0 +1,645 @@
+/*
+ * indexscan_ahead.c
+ *		Fetching the rows that an index scan names, with look-ahead.
+ *
+ * Two modes:
+ *
+ * CORE		entry by entry, as core: each row is fetched right after its index entry
+ *			was read, so that the index learns of dead rows and marks their
+ *			entries (kill_prior_tuple).  Every scan begins in this mode, and one that
+ *			finds everything in shared buffers never leaves it.
+ * AHEAD	entries are read ahead of the fetches into a queue, and their heap
+ *			blocks go through a stream.  Fetches happen in the order of the entries.
+ *			The index cannot be told of dead rows.
+ *
+ * From CORE to AHEAD: after a miss, if it is not the first among the last 16 blocks
+ * visited (over all rescans, so that short inner scans of a nested loop remember).
+ * Back to CORE: when the stream has collapsed, or the queue got too long without a
+ * block to read, at a moment when the queue is empty: then the index scan stands
+ * exactly where the consumer does.
+ *
+ *		index order		e1  e2  e3  e4  e5  e6  e7
+ *		heap block		 7   9   7   7   4   9   2
+ *		announced		 *   *           *       *		to the stream
+ *
+ * A block announced a short while ago is not announced again: by the time of e3
+ * it has been handed out.  Should it be gone again, core reads it.
+ *
+ * Why entries may be read ahead: only MVCC snapshots are served.  An entry's row may
+ * be vacuumed and its TID be used again before we fetch, but then no snapshot
+ * as old as ours can see the new row, which core's fetch finds out.  An index-only
+ * scan looks at the visibility map when it reads the entry, while the index
+ * access method's own interlock holds, as core does, not when it uses the entry.
+ */
+#include "postgres.h"
+
+#include "access/tableam.h"
+#include "access/visibilitymap.h"
+#include "executor/instrument.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "scan/indexscan_internal.h"
+#include "storage/bufmgr.h"
+#include "storage/predicate.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+/* A queue entry's flags */
+#define ENTRY_RECHECK		0x01
+#define ENTRY_ALL_VISIBLE	0x02	/* no need to visit the heap */
+#define ENTRY_ANNOUNCED		0x04	/* the stream will hand out its block */
+#define ENTRY_HEAP_TUPLE	0x08	/* index-only: data is a HeapTuple */
+
+typedef struct QueueEntry
+{
+	ItemPointerData tid;
+	uint16		flags;
+} QueueEntry;
+
+/* Entries to read without finding a block to announce, before giving up */
+#define MAX_BARREN			4096
+#define MAX_BARREN_CAREFUL	128
+#define FIRST_QUEUE_SIZE	64
+
+/* A careful stream's look-ahead: blocks, and a part of those consumed */
+#define CAREFUL_BLOCKS		15
+#define CAREFUL_PART		8
+
+/* Blocks announced a short while ago: a table indexed by block number */
+#define RECENT_BLOCKS		1024
+
+typedef struct RecentBlock
+{
+	BlockNumber blkno;
+	uint32		when;			/* number of its announcement */
+} RecentBlock;
+
+struct AiostreamIndexFetch
+{
+	MemoryContext cxt;
+	Buffer	   *vmbuffer;		/* index-only scan, else NULL */
+	bool		careful;
+
+	bool		ahead;			/* mode */
+	bool		wanted;			/* begin look-ahead with the next entry */
+	bool		banned;			/* no look-ahead: streams are not usable */
+	bool		turned;			/* the consumer turned: none until the next rescan */
+	ScanDirection direction;	/* of the last call; none since a rescan */
+	uint16		misses;			/* the last 16 blocks visited in mode CORE */
+	BlockNumber last_block;
+
+	/* the queue: positions head .. tail-1, slot = position & (size - 1) */
+	QueueEntry *entries;
+	void	  **data;			/* index-only: copies of index tuples */
+	uint32		head;
+	uint32		tail;
+	uint32		size;
+	Size		data_size;		/* of the copies queued */
+	void	   *current_data;	/* of the entry handed out */
+
+	/* mode AHEAD */
+	IndexScanDesc scan;
+	bool		at_end;			/* the index has no more entries */
+	bool		paused;			/* the queue is too long */
+	ItemPointerData returned;	/* index entry handed out last */
+
+	AiostreamStream *stream;	/* NULL until first needed */
+	BlockNumber nblocks;		/* length that the stream was told */
+	uint64		consumed;		/* blocks, since look-ahead began */
+	bool		holding;		/* got a block before its entry's turn */
+	BlockNumber held_block;
+	Buffer		held_buffer;
+	RecentBlock *recent;
+	uint32		announcements;
+	uint64		pauses;			/* of the look-ahead, as collapses */
+};
+
+AiostreamIndexFetch *
+aiostream_indexfetch_create(MemoryContext cxt, Buffer *vmbuffer, bool careful)
+{
+	AiostreamIndexFetch *fetch = MemoryContextAllocZero(cxt, sizeof(AiostreamIndexFetch));
+
+	fetch->cxt = cxt;
+	fetch->vmbuffer = vmbuffer;
+	fetch->careful = careful;
+	fetch->direction = NoMovementScanDirection;
+	fetch->last_block = InvalidBlockNumber;
+	return fetch;
+}
+
+/* ------------------------------------------------------------------------
+ * The queue
+ * ------------------------------------------------------------------------
+ */
+
+static inline uint32
+queued(const AiostreamIndexFetch *fetch)
+{
+	return fetch->tail - fetch->head;
+}
+
+static void
+grow_queue(AiostreamIndexFetch *fetch)
+{
+	uint32		old = fetch->size;
+	uint32		size = old == 0 ? FIRST_QUEUE_SIZE : old * 2;
+	QueueEntry *entries = MemoryContextAllocHuge(fetch->cxt, size * sizeof(QueueEntry));
+	void	  **data = NULL;
+
+	if (fetch->vmbuffer != NULL)
+		data = MemoryContextAllocHuge(fetch->cxt, size * sizeof(void *));
+	for (uint32 p = fetch->head; p != fetch->tail; p++)
+	{
+		entries[p & (size - 1)] = fetch->entries[p & (old - 1)];
+		if (data != NULL)
+			data[p & (size - 1)] = fetch->data[p & (old - 1)];
+	}
+	if (old != 0)
+	{
+		pfree(fetch->entries);
+		if (data != NULL)
+			pfree(fetch->data);
+	}
+	fetch->entries = entries;
+	fetch->data = data;
+	fetch->size = size;
+}
+
+static Size
+data_size(const void *data, uint16 flags)
+{
+	return (flags & ENTRY_HEAP_TUPLE) ? ((const HeapTupleData *) data)->t_len :
+		IndexTupleSize((IndexTuple) data);
+}
+
+/* Append the entry that the index scan has just returned. */
+static QueueEntry *
+push_entry(AiostreamIndexFetch *fetch, ItemPointer tid)
+{
+	IndexScanDesc scan = fetch->scan;
+	QueueEntry *entry;
+
+	if (queued(fetch) == fetch->size)
+		grow_queue(fetch);
+	entry = &fetch->entries[fetch->tail & (fetch->size - 1)];
+	entry->tid = *tid;
+	entry->flags = scan->xs_recheck ? ENTRY_RECHECK : 0;
+	if (fetch->vmbuffer != NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(fetch->cxt);
+		void	   *data;
+
+		if (scan->xs_hitup != NULL)
+		{
+			data = heap_copytuple(scan->xs_hitup);
+			entry->flags |= ENTRY_HEAP_TUPLE;
+		}
+		else if (scan->xs_itup != NULL)
+			data = CopyIndexTuple(scan->xs_itup);
+		else
+			elog(ERROR, "no data returned for index-only scan");
+		fetch->data[fetch->tail & (fetch->size - 1)] = data;
+		fetch->data_size += data_size(data, entry->flags);
+		MemoryContextSwitchTo(old);
+	}
+	fetch->tail++;
+	return entry;
+}
+
+static void
+free_current_data(AiostreamIndexFetch *fetch)
+{
+	if (fetch->current_data != NULL)
+		pfree(fetch->current_data);
+	fetch->current_data = NULL;
+}
+
+static QueueEntry
+pop_entry(AiostreamIndexFetch *fetch)
+{
+	uint32		at = fetch->head & (fetch->size - 1);
+	QueueEntry	entry = fetch->entries[at];
+
+	Assert(queued(fetch) > 0);
+	if (fetch->vmbuffer != NULL)
+	{
+		free_current_data(fetch);
+		fetch->current_data = fetch->data[at];
+		fetch->data_size -= data_size(fetch->current_data, entry.flags);
+	}
+	fetch->head++;
+	return entry;
+}
+
+static void
+empty_queue(AiostreamIndexFetch *fetch)
+{
+	while (queued(fetch) > 0)
+		(void) pop_entry(fetch);
+	free_current_data(fetch);
+	if (fetch->holding && BufferIsValid(fetch->held_buffer))
+		ReleaseBuffer(fetch->held_buffer);
+	fetch->holding = false;
+}
+
+/* ------------------------------------------------------------------------
+ * From the index to the stream
+ * ------------------------------------------------------------------------
+ */
+
+/*
+ * Are all rows of the block visible to everybody? Then a serializable
+ * transaction locks it here, as nothing else will.
+ */
+static bool
+block_all_visible(AiostreamIndexFetch *fetch, IndexScanDesc scan, BlockNumber blkno)
+{
+	if (!VM_ALL_VISIBLE(scan->heapRelation, blkno, fetch->vmbuffer))
+		return false;
+	PredicateLockPage(scan->heapRelation, blkno, scan->xs_snapshot);
+	return true;
+}
+
+/*
+ * Is the block to be announced? Not what the table has grown by since we asked
+ * for its length: it holds nothing that our snapshot sees.
+ */
+static bool
+worth_announcing(AiostreamIndexFetch *fetch, BlockNumber blkno)
+{
+	RecentBlock *recent = &fetch->recent[blkno % RECENT_BLOCKS];
+	uint32		memory = Min(RECENT_BLOCKS, NBuffers / 8);
+
+	if (recent->blkno == blkno && fetch->announcements - recent->when < memory)
+		return false;
+	if (blkno >= fetch->nblocks)
+		return false;
+	recent->blkno = blkno;
+	recent->when = ++fetch->announcements;
+	return true;
+}
+
+static bool
+queue_too_long(AiostreamIndexFetch *fetch, int barren)
+{
+	Size		memory = (Size) work_mem * 1024;
+
+	return barren >= (fetch->careful ? MAX_BARREN_CAREFUL : MAX_BARREN) ||
+		(Size) queued(fetch) * sizeof(QueueEntry) + fetch->data_size >= memory;
+}
+
+/* The stream's callback: read index entries up to one with a new block. */
+static BlockNumber
+next_block(AiostreamStream *stream, void *callback_private, void *per_block)
+{
+	AiostreamIndexFetch *fetch = (AiostreamIndexFetch *) callback_private;
+
+	for (int barren = 0; !fetch->at_end; barren++)
+	{
+		ItemPointer tid;
+		QueueEntry *entry;
+		BlockNumber blkno;
+
+		if (queue_too_long(fetch, barren))
+		{
+			fetch->paused = true;
+			break;
+		}
+		CHECK_FOR_INTERRUPTS();
+		tid = index_getnext_tid(fetch->scan, fetch->direction);
+		if (tid == NULL)
+		{
+			fetch->at_end = true;
+			break;
+		}
+		entry = push_entry(fetch, tid);
+		blkno = ItemPointerGetBlockNumber(tid);
+		if (fetch->vmbuffer != NULL && block_all_visible(fetch, fetch->scan, blkno))
+			entry->flags |= ENTRY_ALL_VISIBLE;
+		else if (worth_announcing(fetch, blkno))
+		{
+			entry->flags |= ENTRY_ANNOUNCED;
+			return blkno;
+		}
+	}
+	return InvalidBlockNumber;
+}
+
+static bool
+stream_step(AiostreamIndexFetch *fetch)
+{
+	Assert(!fetch->holding);
+	if (fetch->careful)
+		aiostream_stream_bound(fetch->stream,
+							   (int) Max(CAREFUL_BLOCKS, fetch->consumed / CAREFUL_PART));
+	if (!aiostream_stream_next(fetch->stream, &fetch->held_block, &fetch->held_buffer, NULL))
+		return false;
+	fetch->holding = true;
+	fetch->consumed++;
+	return true;
+}
+
+/* The buffer of the announced block whose turn it is, or InvalidBuffer */
+static Buffer
+take_block(AiostreamIndexFetch *fetch, BlockNumber blkno)
+{
+	if (!fetch->holding && !stream_step(fetch))
+		elog(ERROR, "stream ended before block %u", blkno);
+	if (fetch->held_block != blkno)
+		elog(ERROR, "stream handed out block %u instead of %u", fetch->held_block, blkno);
+	fetch->holding = false;
+	return fetch->held_buffer;
+}
+
+/* The queue is empty: get entries.  False: none, or look-ahead is to end. */
+static bool
+refill_queue(AiostreamIndexFetch *fetch)
+{
+	Assert(queued(fetch) == 0 && !fetch->holding);
+	if (fetch->at_end || fetch->paused || !aiostream_stream_looking(fetch->stream))
+		return false;
+	(void) stream_step(fetch);
+	return queued(fetch) > 0;
+}
+
+/* ------------------------------------------------------------------------
+ * Between the modes
+ * ------------------------------------------------------------------------
+ */
+
+static void
+start_stream(AiostreamIndexFetch *fetch, Relation heap)
+{
+	AiostreamStreamOptions options = {-1, -1, -1, -1, false, true};
+	MemoryContext old = MemoryContextSwitchTo(fetch->cxt);
+
+	fetch->nblocks = RelationGetNumberOfBlocks(heap);
+	fetch->stream = aiostream_stream_begin(heap, MAIN_FORKNUM, fetch->nblocks, NULL,
+										   next_block, fetch, 0, &options);
+	fetch->recent = palloc0(RECENT_BLOCKS * sizeof(RecentBlock));
+	for (int i = 0; i < RECENT_BLOCKS; i++)
+		fetch->recent[i].blkno = InvalidBlockNumber;
+	MemoryContextSwitchTo(old);
+}
+
+/* To AHEAD, if possible; the index scan stands at the entry handed out last. */
+static void
+start_ahead(AiostreamIndexFetch *fetch, IndexScanDesc scan)
+{
+	fetch->wanted = false;
+	if (fetch->banned || fetch->turned)
+		return;
+	if (!IsMVCCSnapshot(scan->xs_snapshot) || !aiostream_stream_usable(scan->heapRelation))
+	{
+		fetch->banned = true;
+		return;
+	}
+
+	Assert(queued(fetch) == 0 && !fetch->holding && !scan->xs_heap_continue);
+	if (fetch->stream == NULL)
+		start_stream(fetch, scan->heapRelation);
+	else
+		aiostream_stream_reset(fetch->stream);
+	fetch->ahead = true;
+	fetch->scan = scan;
+	fetch->at_end = false;
+	fetch->paused = false;
+	fetch->consumed = 0;
+	ItemPointerSetInvalid(&fetch->returned);
+	(void) worth_announcing(fetch, fetch->last_block);
+	aiostream_stream_core_read(fetch->stream, false);
+}
+
+/* To CORE; entries queued are forgotten. */
+static void
+stop_ahead(AiostreamIndexFetch *fetch)
+{
+	/* what was announced may not have been read: it is not "recent" */
+	if (queued(fetch) > 0)
+		fetch->announcements += RECENT_BLOCKS;
+	empty_queue(fetch);
+	if (fetch->stream != NULL)
+		aiostream_stream_reset(fetch->stream);
+	fetch->ahead = false;
+	fetch->wanted = false;
+	fetch->misses = 0;
+	fetch->last_block = InvalidBlockNumber;
+}
+
+/*
+ * The consumer turns round, but the index scan is ahead of it: bring it back to
+ * the entry handed out last, and go on in mode CORE.  That is done from the scan's
+ * start, not by going back: a B-tree's entries with equal keys come in an order
+ * that depends on the direction in which their page was entered, and core's scan
+ * would now stand on a page entered in the old direction.  The entry is
+ * still in the index, as its row is visible to our snapshot.  With an empty queue
+ * the index scan is there already.
+ */
+static void
+turn_round(AiostreamIndexFetch *fetch)
+{
+	IndexScanDesc scan = fetch->scan;
+
+	if (queued(fetch) > 0)
+	{
+		ItemPointer tid;
+
+		Assert(ItemPointerIsValid(&fetch->returned));
+		index_rescan(scan, NULL, scan->numberOfKeys, NULL, scan->numberOfOrderBys);
+		do
+		{
+			CHECK_FOR_INTERRUPTS();
+			tid = index_getnext_tid(scan, fetch->direction);
+			if (tid == NULL)
+				elog(ERROR, "index scan did not find its way back");
+		} while (!ItemPointerEquals(tid, &fetch->returned));
+	}
+	stop_ahead(fetch);
+}
+
+/* ------------------------------------------------------------------------
+ * The rows
+ * ------------------------------------------------------------------------
+ */
+
+/* A block was visited in mode CORE: remember whether it had to be read. */
+static pg_noinline void
+note_visit(AiostreamIndexFetch *fetch, BlockNumber blkno, bool missed)
+{
+	fetch->misses = (uint16) (fetch->misses << 1) | missed;
+	fetch->last_block = blkno;
+	if (missed && pg_popcount32(fetch->misses) > 1)
+		fetch->wanted = true;
+}
+
+/* index_getnext_slot(), watching for misses */
+static bool
+next_in_core(AiostreamIndexFetch *fetch, IndexScanDesc scan, ScanDirection direction,
+			 TupleTableSlot *slot, AiostreamIndexEntry *entry, double *heap_fetches)
+{
+	bool		found;
+
+	do
+	{
+		BlockNumber blkno;
+		int64		reads;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!scan->xs_heap_continue && index_getnext_tid(scan, direction) == NULL)
+			return false;
+
+		blkno = ItemPointerGetBlockNumber(&scan->xs_heaptid);
+		entry->heap_fetched = true;
+		if (fetch->vmbuffer != NULL && block_all_visible(fetch, scan, blkno))
+		{
+			entry->heap_fetched = false;
+			break;
+		}
+		*heap_fetches += 1;
+		reads = pgBufferUsage.shared_blks_read;
+		found = index_fetch_heap(scan, slot);
+		if (unlikely(pgBufferUsage.shared_blks_read != reads))
+			note_visit(fetch, blkno, true);
+		else if (blkno != fetch->last_block)
+			note_visit(fetch, blkno, false);
+	} while (!found);
+
+	if (fetch->vmbuffer != NULL && scan->xs_heap_continue)
+		elog(ERROR, "non-MVCC snapshots are not supported in index-only scans");
+	entry->tid = scan->xs_heaptid;
+	entry->recheck = scan->xs_recheck;
+	entry->itup = scan->xs_itup;
+	entry->hitup = scan->xs_hitup;
+	return true;
+}
+
+/*
+ * Core's fetch of one entry's row, whose block the stream may have handed out:
+ * its pin keeps the block in place until core has its own.
+ */
+static bool
+fetch_row(AiostreamIndexFetch *fetch, const QueueEntry *queued_entry, TupleTableSlot *slot)
+{
+	IndexScanDesc scan = fetch->scan;
+	int64		hits;
+	int64		reads;
+	bool		found;
+	Buffer		buffer = InvalidBuffer;
+
+	if (queued_entry->flags & ENTRY_ANNOUNCED)
+		buffer = take_block(fetch, ItemPointerGetBlockNumber(&queued_entry->tid));
+
+	hits = pgBufferUsage.shared_blks_hit;
+	reads = pgBufferUsage.shared_blks_read;
+	scan->xs_heaptid = queued_entry->tid;
+	found = index_fetch_heap(scan, slot);
+
+	/* The index scan is elsewhere by now: it must not take this for its entry. */
+	scan->kill_prior_tuple = false;
+	Assert(!scan->xs_heap_continue);
+
+	if (BufferIsValid(buffer))
+	{
+		ReleaseBuffer(buffer);
+		if (pgBufferUsage.shared_blks_hit != hits)
+			aiostream_stream_uncount_hit(fetch->stream);
+	}
+	else if (queued_entry->flags & ENTRY_ANNOUNCED)
+		aiostream_stream_core_read(fetch->stream,
+								   pgBufferUsage.shared_blks_read == reads);
+	return found;
+}
+
+/* False: the queue is empty and look-ahead has ended. */
+static bool
+next_in_ahead(AiostreamIndexFetch *fetch, TupleTableSlot *slot,
+			  AiostreamIndexEntry *entry, double *heap_fetches)
+{
+	QueueEntry	queued_entry;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (queued(fetch) == 0 && !refill_queue(fetch))
+			return false;
+		queued_entry = pop_entry(fetch);
+		entry->heap_fetched = !(queued_entry.flags & ENTRY_ALL_VISIBLE);
+		if (!entry->heap_fetched)
+		{
+			entry->tid = queued_entry.tid;
+			break;
+		}
+		*heap_fetches += 1;
+	} while (!fetch_row(fetch, &queued_entry, slot));
+
+	if (entry->heap_fetched)
+		entry->tid = fetch->scan->xs_heaptid;
+	fetch->returned = queued_entry.tid;
+	entry->recheck = (queued_entry.flags & ENTRY_RECHECK) != 0;
+	entry->hitup = (queued_entry.flags & ENTRY_HEAP_TUPLE) ? fetch->current_data : NULL;
+	entry->itup = (queued_entry.flags & ENTRY_HEAP_TUPLE) ? NULL : fetch->current_data;
+	return true;
+}
+
+bool
+aiostream_indexfetch_next(AiostreamIndexFetch *fetch, IndexScanDesc scan,
+						  ScanDirection direction, TupleTableSlot *slot,
+						  AiostreamIndexEntry *entry, double *heap_fetches)
+{
+	if (unlikely(direction != fetch->direction))
+	{
+		/* the first call since a rescan, or the consumer turns round */
+		if (fetch->ahead)
+			turn_round(fetch);
+		fetch->turned = !ScanDirectionIsNoMovement(fetch->direction);
+		fetch->direction = direction;
+	}
+	if (unlikely(fetch->wanted))
+		start_ahead(fetch, scan);
+	if (fetch->ahead)
+	{
+		bool		at_end;
+
+		if (next_in_ahead(fetch, slot, entry, heap_fetches))
+			return true;
+		at_end = fetch->at_end;
+		fetch->pauses += fetch->paused;
+		stop_ahead(fetch);
+		if (at_end)
+			return false;
+	}
+	return next_in_core(fetch, scan, direction, slot, entry, heap_fetches);
+}
+
+void
+aiostream_indexfetch_rescan(AiostreamIndexFetch *fetch)
+{
+	if (fetch->ahead)
+	{
+		stop_ahead(fetch);
+		fetch->misses = 1;		/* the next round need miss only once */
+	}
+	fetch->wanted = false;
+	fetch->turned = false;
+	fetch->direction = NoMovementScanDirection;
+}
+
+void
+aiostream_indexfetch_end(AiostreamIndexFetch *fetch)
+{
+	empty_queue(fetch);
+	if (fetch->stream != NULL)
+		aiostream_stream_end(fetch->stream);
+	fetch->stream = NULL;
+}
+
+void
+aiostream_indexfetch_stats(AiostreamIndexFetch *fetch, AiostreamStreamStats *stats)
+{
+	memset(stats, 0, sizeof(*stats));
+	if (fetch->stream != NULL)
+		aiostream_stream_get_stats(fetch->stream, stats);
+	stats->collapses += fetch->pauses;
+}
