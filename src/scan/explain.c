@@ -50,6 +50,10 @@ explain_text(const AiostreamStreamStats *stats, ExplainState *es)
 		appendStringInfo(es->str, " hits=" UINT64_FORMAT, stats->hits);
 	if (stats->core_reads > 0)
 		appendStringInfo(es->str, " core-reads=" UINT64_FORMAT, stats->core_reads);
+	if (stats->gap_blocks > 0)
+		appendStringInfo(es->str, " gap-blocks=" UINT64_FORMAT, stats->gap_blocks);
+	if (stats->collapses > 0)
+		appendStringInfo(es->str, " given-up=" UINT64_FORMAT, stats->collapses);
 	appendStringInfoChar(es->str, '\n');
 }
 
@@ -73,6 +77,8 @@ explain_structured(const AiostreamStreamStats *stats, ExplainState *es)
 		ExplainPropertyFloat("I/O Wait Time", "ms", stats->wait_us / 1000.0, 3, es);
 	ExplainPropertyInteger("Core Reads", "blocks", (int64) stats->core_reads, es);
 	ExplainPropertyInteger("Buffers Hit", "blocks", (int64) stats->hits, es);
+	ExplainPropertyInteger("Gap Blocks", "blocks", (int64) stats->gap_blocks, es);
+	ExplainPropertyInteger("Look-Ahead Given Up", NULL, (int64) stats->collapses, es);
 }
 
 void

@@ -14,6 +14,7 @@
  *
  * From CORE to AHEAD: after a miss, if it is not the first among the last 16 blocks
  * visited (over all rescans, so that short inner scans of a nested loop remember).
+ * With aiostream.debug_force_nodes, at once.
  * Back to CORE: when the stream has collapsed, or the queue got too long without a
  * block to read, at a moment when the queue is empty: then the index scan stands
  * exactly where the consumer does.
@@ -37,6 +38,7 @@
 #include "access/visibilitymap.h"
 #include "executor/instrument.h"
 #include "executor/tuptable.h"
+#include "guc.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "scan/indexscan_internal.h"
@@ -124,8 +126,8 @@ aiostream_indexfetch_create(MemoryContext cxt, Buffer *vmbuffer, bool careful)
 	fetch->cxt = cxt;
 	fetch->vmbuffer = vmbuffer;
 	fetch->careful = careful;
-	fetch->direction = NoMovementScanDirection;
 	fetch->last_block = InvalidBlockNumber;
+	aiostream_indexfetch_rescan(fetch);
 	return fetch;
 }
 
@@ -621,7 +623,7 @@ aiostream_indexfetch_rescan(AiostreamIndexFetch *fetch)
 		stop_ahead(fetch);
 		fetch->misses = 1;		/* the next round need miss only once */
 	}
-	fetch->wanted = false;
+	fetch->wanted = aiostream_debug_force_nodes != 0;
 	fetch->turned = false;
 	fetch->direction = NoMovementScanDirection;
 }
