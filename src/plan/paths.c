@@ -179,6 +179,31 @@ make_seqscan_path(PlannerInfo *root, RelOptInfo *rel, Relids required_outer,
 	return &cpath->path;
 }
 
+/*
+ * Puts our paths where core's sequential scans stand in the list, at core's
+ * cost: plans then differ in the nodes' names only.  For testing.
+ */
+static void
+replace_paths(PlannerInfo *root, RelOptInfo *rel, List *pathlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, pathlist)
+	{
+		Path	   *path = lfirst(lc);
+		Path	   *ours;
+
+		if (path->pathtype != T_SeqScan)
+			continue;
+		ours = make_seqscan_path(root, rel, PATH_REQ_OUTER(path),
+								 path->parallel_aware ? path->parallel_workers : 0);
+		ours->rows = path->rows;
+		ours->startup_cost = path->startup_cost;
+		ours->total_cost = path->total_cost;
+		lfirst(lc) = ours;
+	}
+}
+
 static void
 add_paths(PlannerInfo *root, RelOptInfo *rel)
 {
@@ -186,7 +211,13 @@ add_paths(PlannerInfo *root, RelOptInfo *rel)
 	Relids		required_outer = rel->lateral_relids;
 	int			parallel_workers = 0;
 
-	if (aiostream_debug_force_nodes)
+	if (aiostream_debug_force_nodes == AIOSTREAM_FORCE_REPLACE)
+	{
+		replace_paths(root, rel, rel->pathlist);
+		replace_paths(root, rel, rel->partial_pathlist);
+		return;
+	}
+	if (aiostream_debug_force_nodes == AIOSTREAM_FORCE_ON)
 	{
 		rel->pathlist = NIL;
 		rel->partial_pathlist = NIL;

@@ -159,8 +159,8 @@ seqscan_begin(CustomScanState *node, EState *estate, int eflags)
 	/*
 	 * Core made the scan slot a virtual one, which has no room for tuples in
 	 * buffers or for system columns, and has compiled expressions for it.
-	 * Make all of that anew.  The subplans listed so far are those of
-	 * the expressions thrown away.
+	 * Make all of that anew.  The subplans listed so far are those of the
+	 * expressions thrown away.
 	 */
 	ps->subPlan = NIL;
 	ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(rel),
