@@ -204,6 +204,36 @@ replace_paths(PlannerInfo *root, RelOptInfo *rel, List *pathlist)
 	}
 }
 
+/*
+ * Keep core's sequential scan of an Append's child in the list even if ours beats
+ * it: core can give a SeqScan path parameters of an outer relation afterwards, so
+ * that a parameterized Append can be made, and a custom path it cannot.
+ */
+static void
+keep_core_seqscan(PlannerInfo *root, RelOptInfo *rel)
+{
+	Path	   *path;
+	ListCell   *lc;
+	int			position = 0;
+
+	if (rel->reloptkind != RELOPT_OTHER_MEMBER_REL || rel->lateral_relids != NULL)
+		return;
+	foreach(lc, rel->pathlist)
+	{
+		if (((Path *) lfirst(lc))->pathtype == T_SeqScan)
+			return;
+	}
+
+	path = create_seqscan_path(root, rel, NULL, 0);
+	foreach(lc, rel->pathlist)
+	{
+		if (((Path *) lfirst(lc))->total_cost > path->total_cost)
+			break;
+		position++;
+	}
+	rel->pathlist = list_insert_nth(rel->pathlist, position, path);
+}
+
 static void
 add_paths(PlannerInfo *root, RelOptInfo *rel)
 {
@@ -224,6 +254,8 @@ add_paths(PlannerInfo *root, RelOptInfo *rel)
 	}
 
 	add_path(rel, make_seqscan_path(root, rel, required_outer, 0));
+	if (!aiostream_debug_force_nodes)
+		keep_core_seqscan(root, rel);
 
 	if (rel->consider_parallel && required_outer == NULL)
 		parallel_workers = compute_parallel_worker(rel, rel->pages, -1,
