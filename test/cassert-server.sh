@@ -13,11 +13,8 @@ trap 'rm -rf "$build"' EXIT
 
 # apt with lists of its own: the machine's package sources stay as they are
 mkdir -p "$build/lists/partial" "$build/cache/archives/partial"
-apt-get indextargets --format '$(SITE) $(RELEASE) $(COMPONENT) $(SIGNED_BY)' 'Created-By: Packages' 2>/dev/null | sort -u |
-	while read -r site release component key; do
-		case $site in *debian*) ;; *) continue ;; esac
-		echo "deb-src ${key:+[signed-by=$key] }$site $release $component"
-	done >"$build/sources.list"
+apt-get indextargets --format 'deb-src $(SITE) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' \
+	'Component: main' 2>/dev/null | sort -u >"$build/sources.list"
 [ -s "$build/sources.list" ] || die "no Debian package sources here; build PostgreSQL 15 with --enable-cassert yourself and say make check PG_CONFIG=.../pg_config"
 private=(-o "Dir::Etc::SourceList=$build/sources.list" -o "Dir::Etc::SourceParts=/dev/null"
 	-o "Dir::State::Lists=$build/lists" -o "Dir::Cache=$build/cache" -o "APT::Sandbox::User=$(id -un)")

@@ -116,9 +116,7 @@ claim_run(AiostreamTarget *target, BlockNumber start, int n, AiostreamIo *io,
 		int			i = *claimed;
 		Buffer		buffer = InvalidBuffer;
 
-		/* cheap look first; the first block has just been looked for */
-		if (i > 0 && BufferIsValid(aiostream_buffer_lookup(target, start + i)))
-			return AIOSTREAM_CLAIM_PRESENT;
+		/* not looked for first: near a missing block most are missing, too */
 		result = aiostream_buffer_claim(target, start + i, &buffer);
 		if (result != AIOSTREAM_CLAIM_OURS)
 			return result;
