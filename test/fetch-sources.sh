@@ -16,7 +16,7 @@ log=$folder/fetch.log
 mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
 apt-get indextargets --format 'deb-src $(SITE) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' \
 	'Component: main' 2>/dev/null | sort -u >"$apt/sources.list"
-[ -s "$apt/sources.list" ] || die "no Debian package sources here"
+[ -s "$apt/sources.list" ] || die "no Debian package sources here; build PostgreSQL 15 yourself and say make check PG_CONFIG=.../pg_config"
 private=(-o "Dir::Etc::SourceList=$apt/sources.list" -o "Dir::Etc::SourceParts=/dev/null"
 	-o "Dir::State::Lists=$apt/lists" -o "Dir::Cache=$apt/cache" -o "APT::Sandbox::User=$(id -un)")
 apt-get "${private[@]}" -q update >"$log" 2>&1 || { tail -n 20 "$log" >&2; die "could not fetch the list of source packages"; }

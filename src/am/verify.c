@@ -154,7 +154,7 @@ call_amcheck(AiostreamVerify *verify, const char *query, Oid relid, bool has_row
 	int			nparams = 4;
 	ParamListInfo params = makeParamList(nparams);
 	Datum		values[] = {ObjectIdGetDatum(relid), BoolGetDatum(verify->check_toast),
-		PointerGetDatum(verify->skip), BoolGetDatum(verify->heapallindexed)};
+	PointerGetDatum(verify->skip), BoolGetDatum(verify->heapallindexed)};
 	Oid			types[] = {REGCLASSOID, BOOLOID, TEXTOID, BOOLOID};
 	int			i;
 

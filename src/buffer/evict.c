@@ -150,10 +150,14 @@ static int64
 evict_pass(const RelFileNode *rnode, AiostreamEvictResult *result)
 {
 	int64		dirty = 0;
-	int			i;
 
+	/*
+	 * From the last to the first: the free list is a stack, and handed out in
+	 * ascending order its buffers are adjacent in memory, so that a request's
+	 * pages form fewer, larger pieces.
+	 */
 	result->skipped = 0;
-	for (i = 0; i < NBuffers; i++)
+	for (int i = NBuffers - 1; i >= 0; i--)
 	{
 		BufferDesc *buf = GetBufferDescriptor(i);
 

@@ -243,7 +243,7 @@ aiostream_target_read(AiostreamTarget *target, BlockNumber start, int n,
 		if (BufferIsValid(found))
 		{
 			out[i].hint = found;
-			out[i].io = (AiostreamIoRef) {0};
+			memset(&out[i].io, 0, sizeof(AiostreamIoRef));
 			out[i].hit = true;
 			target->counters.hits++;
 			i++;

@@ -69,7 +69,8 @@ foreach my $checksums (0, 1)
 
 	foreach my $method (all_methods())
 	{
-		foreach my $shared_buffers ('128kB', '256MB')
+		# all combinations of the two with the first method
+		foreach my $shared_buffers ($checksums && $method ne $usable[0] ? '128kB' : ('128kB', '256MB'))
 		{
 		  SKIP:
 			{
@@ -117,9 +118,9 @@ sub answers
 		foreach my $direct (qw(on off auto))
 		{
 			my $what = "$setting, direct $direct, table $tab";
-			evict($node, $tab);
-			value($node, 'SELECT aiostream_stat_reset()');
-			my $answers = $ask->("SET aiostream.debug_force_nodes = on; SET aiostream.direct_io = $direct", $tab);
+			# the first question reads all of it, the others what is not there any more
+			my $answers = $ask->("SELECT aiostream_evict('$tab'), aiostream_stat_reset() \\g /dev/null\n"
+				  . "SET aiostream.debug_force_nodes = on; SET aiostream.direct_io = $direct", $tab);
 			is($answers, $expected, "$what: equal to the plain scan");
 
 			my $counters = counters($node);
@@ -247,18 +248,15 @@ sub bounce
 			shared_buffers => '16MB');
 		is(fact($node, 'direct_path'), 'bounce buffers', "$method, not aligned: the fact");
 		cmp_ok(fact($node, 'buffer_alignment'), '<', 4096, "$method, not aligned: the alignment");
-		foreach my $question (questions('h'))
-		{
-			my $expected = value($node, "SET aiostream.enable = off; $question");
-			evict($node, 'h');
-			value($node, 'SELECT aiostream_stat_reset()');
-			is(value($node, "SET aiostream.direct_io = on; SET aiostream.debug_force_nodes = on; "
-					  . "SET aiostream.io_combine_limit = '1MB'; $question"),
-				$expected, "$method, not aligned: right answer");
-			my $counters = counters($node);
-			cmp_ok($counters->{bounced_reads}, '>', 0, "$method, not aligned: bounced_reads");
-			is($counters->{failed_reads}, 0, "$method, not aligned: no failed reads");
-		}
+		my $questions = join ";\n", questions('h');
+		my $expected = value($node, "SET aiostream.enable = off; $questions");
+		is(value($node, "SELECT aiostream_evict('h'), aiostream_stat_reset() \\g /dev/null\n"
+				  . "SET aiostream.direct_io = on; SET aiostream.debug_force_nodes = on; "
+				  . "SET aiostream.io_combine_limit = '1MB'; $questions"),
+			$expected, "$method, not aligned: right answers");
+		my $counters = counters($node);
+		cmp_ok($counters->{bounced_reads}, '>', 0, "$method, not aligned: bounced_reads");
+		is($counters->{failed_reads}, 0, "$method, not aligned: no failed reads");
 		nothing_left($node, "$method, not aligned");
 	}
 	return;

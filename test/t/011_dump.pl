@@ -199,27 +199,25 @@ is(in($recovered, 'postgres', 'SELECT count(*) FROM unlogged'), 0, 'unlogged tab
 
 # --- pg_upgrade -----------------------------------------------------------
 
-# from a server with the library preloaded to one without, and onwards to one
-# with it again
-my $from = $recovered;
+# from a server with the library preloaded (which starts no workers in binary
+# upgrade mode) to one without
+my $new = PostgreSQL::Test::Cluster->new('upgraded');
+$new->init(extra => [ '--encoding=UTF8', '--locale=C' ]);
+$recovered->stop;
+my $bindir = $recovered->config_data('--bindir');
+chdir $tmp or die;
+command_ok([ 'pg_upgrade', '--no-sync', '-d', $recovered->data_dir, '-D', $new->data_dir, '-b', $bindir, '-B', $bindir,
+	'-s', $new->host, '-p', $recovered->port, '-P', $new->port ], 'pg_upgrade');
+$new->start;
 foreach my $preload (0, 1)
 {
-	my $what = $preload ? 'upgraded to a server that preloads' : 'upgraded to a server that does not preload';
-	my $new = PostgreSQL::Test::Cluster->new("upgraded_$preload");
-	$new->init(extra => [ '--encoding=UTF8', '--locale=C' ]);
-	$new->append_conf('postgresql.conf', "shared_preload_libraries = 'aiostream'") if $preload;
-	$from->stop;
-	my $bindir = $from->config_data('--bindir');
-	chdir $tmp or die;
-	command_ok([ 'pg_upgrade', '--no-sync', '-d', $from->data_dir, '-D', $new->data_dir, '-b', $bindir, '-B', $bindir,
-		'-s', $new->host, '-p', $from->port, '-P', $new->port ], "pg_upgrade: $what");
-	$new->start;
+	my $what = $preload ? 'upgraded, preloading' : 'upgraded, not preloading';
+	restart_with($new, shared_preload_libraries => 'aiostream') if $preload;
 	arrived($new, 'postgres', $mixed, $what);
 	sound($new, 'postgres', $what);
 	is(in($new, 'postgres', "SELECT aiostream_release('made'); SELECT aiostream_adopt('made'); SELECT count(*) FROM made"),
 		"\n\n5000", "$what: there and back");
-	$from = $new;
 }
-$from->stop;
+$new->stop;
 $node->stop;
 done_testing();
