@@ -104,11 +104,17 @@ test_growth(void)
 
 	/* far enough: neither grows nor shrinks */
 	aiostream_policy_init(&policy, 512, 32, false);
-	waited(&policy, 3);
+	waited(&policy, 5);
 	before = policy.distance;
 	for (n = 0; n < 1000; n++)
 		aiostream_policy_in_time(&policy);
 	is(policy.distance, before, "blocks that are there in time change nothing");
+
+	/* unless requests are small */
+	aiostream_policy_init(&policy, 512, 32, false);
+	for (n = 0; n < 1000; n++)
+		aiostream_policy_in_time(&policy);
+	is(policy.distance, 32, "but requests grow to full ones");
 }
 
 static void
@@ -217,7 +223,7 @@ test_collapse(void)
 		aiostream_policy_in_time(&policy);
 	}
 	ok(!aiostream_policy_collapsed(&policy), "a half cached table does not collapse it");
-	is(policy.distance, AIOSTREAM_POLICY_START, "nor shorten it");
+	is(policy.distance, 32, "nor shorten it below a full request");
 }
 
 static void
