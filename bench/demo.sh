@@ -1,22 +1,20 @@
 #!/usr/bin/env bash
 # Cold scans, plain PostgreSQL against aiostream, on a throw-away cluster.
 #
-#   make demo [DEMO_SIZE=1GB] [DEMO_ROUNDS=3] [TMPDIR=/folder/on/the/disk/to/measure]
+#   make demo [DEMO_SIZE=1GB] [DEMO_ROUNDS=n] [TMPDIR=/folder/on/the/disk/to/measure]
+#
+# Without DEMO_ROUNDS: three rounds, fewer where they would take too long.
 #
 # Loads a table that does not fit its shared buffers and reads it uncached
 # in turn on each path.  Nothing runs in parallel, and each run begins with the
 # table dropped from shared buffers and from the kernel's cache.  CPU is that of
 # all processes of the server, the kernel's I/O threads on its behalf included.
 set -euo pipefail
-. "$(dirname "$0")/../test/lib.sh"
+. "$(dirname "$0")/lib.sh"
 
 size=${DEMO_SIZE:-1GB}
 rounds=${DEMO_ROUNDS:-3}
-case $size in
-*[0-9]GB) mb=$((${size%GB} * 1024)) ;;
-*[0-9]MB) mb=${size%MB} ;;
-*) die "DEMO_SIZE is a whole number of MB or GB, like 512MB or 3GB" ;;
-esac
+mb=$(size_mb DEMO_SIZE "$size")
 [ "$mb" -ge 64 ] || die "DEMO_SIZE must be at least 64MB"
 [ "$rounds" -ge 1 ] || die "DEMO_ROUNDS must be at least 1"
 
@@ -54,43 +52,28 @@ ANALYZE demo;
 CHECKPOINT;
 SQL
 blocks=$(sql -d postgres -c "SELECT pg_relation_size('demo') / 8192")
-file=$work/data/$(sql -d postgres -c "SELECT pg_relation_filepath('demo')")
+table=demo
+files=("$work/data/$(sql -d postgres -c "SELECT pg_relation_filepath('demo')")")
 
 # --- measuring -----------------------------------------------------------
 
-# CPU seconds of the postmaster, its children, and those it had
-cpu_seconds() {
-	# processes may end while being read
-	{ cat /proc/[0-9]*/stat 2>/dev/null || true; } | awk -v pm="$postmaster" -v hz="$(getconf CLK_TCK)" '
-		{ pid = $1; sub(/^.*\) /, "") }		# the name may hold spaces
-		pid == pm { sum += $12 + $13 + $14 + $15 }
-		pid != pm && $2 == pm { sum += $12 + $13 }
-		END { printf "%.2f", sum / hz }'
+# Another round? Three, unless asked for more or less; but a slow machine
+# must not take for ever. Sets line, for the round's report.
+section() { section_start=$SECONDS; step "$*"; }
+another_round() {
+	[ "$1" -le "$rounds" ] || return 1
+	[ "$1" -eq 1 ] || [ -n "${DEMO_ROUNDS:-}" ] || [ $(((SECONDS - section_start) * $1 / ($1 - 1))) -le 30 ] ||
+		{ say "   (no more rounds: they take too long here; DEMO_ROUNDS=$rounds makes them run)"; return 1; }
+	line="   round $1:"
 }
-
-# cold_query SETTINGS QUERY: sets seconds, cpu, answer
-cold_query() {
-	local before after out
-	sql -d postgres -c "SELECT aiostream_evict('demo')" >/dev/null
-	before=$(cpu_seconds)
-	# one session; the clock runs around the query only
-	out=$(sql -d postgres <<SQL
-$1
-SELECT extract(epoch FROM clock_timestamp()) AS t0 \gset
-$2;
-SELECT extract(epoch FROM clock_timestamp()) - :t0;
-SQL
-	)
-	after=$(cpu_seconds)
-	answer=$(head -n 1 <<<"$out")
-	seconds=$(tail -n 1 <<<"$out")
-	cpu=$(calc "$after - $before")
+# the contenders, each round another one first
+contenders() {
+	case $(($1 % 3)) in
+	1) echo plain buffered direct ;;
+	2) echo buffered direct plain ;;
+	0) echo direct plain buffered ;;
+	esac
 }
-calc() { awk "BEGIN {printf \"%.3f\", $1}"; }
-median() { sort -g | awk '{v[NR] = $1} END {printf "%.3f", NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2}'; }
-
-# record PATTERN CONTENDER SECONDS CPU MB
-record() { printf '%s|%s|%s|%s|%s\n' "$@" >>"$work/results"; }
 
 plain="SET aiostream.enable = off;"
 buffered="SET aiostream.enable = on; SET aiostream.direct_io = off;"
@@ -101,13 +84,13 @@ plan=$(sql -d postgres -c "$direct EXPLAIN (COSTS OFF) SELECT count(*) FROM demo
 [[ $plan == *AioSeqScan* ]] || say "note: the planner did not choose AioSeqScan; see the README"
 for query in "SELECT count(*) FROM demo" "SELECT sum(x) FROM demo"; do
 	expected=
-	step "$query, cold, $rounds rounds"
-	for round in $(seq "$rounds"); do
-		line="   round $round:"
-		for contender in plain buffered direct; do
-			cold_query "${!contender}" "$query"
-			[ "${expected:=$answer}" = "$answer" ] || die "$contender answered $answer, plain $expected"
-			record "$query" "$contender" "$seconds" "$cpu" "$total_mb"
+	section "$query, cold"
+	for ((round = 1; ; round++)); do
+		another_round "$round" || break
+		for contender in $(contenders "$round"); do
+			timed_query "${!contender}" "$query"
+			[ "${expected:=$answer}" = "$answer" ] || die "the answers differ: $expected, and on the path \"$contender\" $answer"
+			record "$query" "$contender" "$round" "$seconds" "$cpu" "$total_mb"
 			line+=" $contender $(printf %.2f "$seconds") s"
 		done
 		say "$line"
@@ -118,9 +101,9 @@ done
 # path reads the same blocks.
 back_blocks=$((blocks < 8192 ? blocks : 8192))
 back_mb=$(calc "$back_blocks / 128")
-step "reading the last blocks of it backwards ($(printf %.0f "$back_mb") MB), cold"
-for round in $(seq "$rounds"); do
-	line="   round $round:"
+section "reading the last blocks of it backwards ($(printf %.0f "$back_mb") MB), cold"
+for ((round = 1; ; round++)); do
+	another_round "$round" || break
 	# each call reads on both paths, in turn
 	for contender in buffered direct; do
 		case $contender in buffered) dio=off ;; direct) dio=on ;; esac
@@ -128,7 +111,7 @@ for round in $(seq "$rounds"); do
 			direct_io => '$dio', max_blocks => $back_blocks)" >"$work/rows"
 		while read -r path seconds cpu; do
 			[ "$path" = plain ] || path=$contender
-			record "backward read" "$path" "$seconds" "$cpu" "$back_mb"
+			record "backward read" "$path" "$round" "$seconds" "$cpu" "$back_mb"
 			line+=" $path $(printf %.2f "$seconds") s"
 		done <"$work/rows"
 	done
@@ -137,7 +120,6 @@ done
 
 # --- the ceiling ---------------------------------------------------------
 
-setting() { sql -d postgres -c "SELECT setting FROM pg_settings WHERE name = 'aiostream.$1'"; }
 request=$(setting io_combine_limit)
 request=$((${request:-16} * 8192))
 depth=$(setting effective_io_concurrency)
@@ -145,30 +127,17 @@ depth=${depth:-16}
 sql -d postgres -c "SELECT aiostream_evict('demo')" >/dev/null
 stop_cluster data
 
-# fio_mb_s RW: MB/s of direct reads of the table's own (first) file: the best
-# of three, as this is about what the disk can do
-fio_mb_s() { for _ in 1 2 3; do fio_once "$1"; done | sort -g | tail -n 1; }
-fio_once() {
-	local engine bytes out
-	bytes=$(stat -c %s "$file")
-	bytes=$((bytes / request * request))
-	for engine in io_uring libaio psync; do
-		out=$(cd "$work/tmp" && as_user fio --name=ceiling --readonly --filename="$file" --rw="$1" --bs="$request" \
-			--iodepth="$depth" --ioengine="$engine" --direct=1 --size="$bytes" --invalidate=1 --output-format=terse 2>/dev/null) || continue
-		# field 7 of terse version 3: KiB/s read
-		out=$(awk -F';' '/^3;/ {printf "%.0f", $7 / 1024}' <<<"$out")
-		[ "${out:-0}" -gt 0 ] && { echo "$out"; return; }
-	done
-	echo "?"
-}
+# direct reads of the table's own (first) file: the best of three, as this is
+# about what the disk can do
+best_of_three() { for _ in 1 2 3; do "$@"; done | sort -g | tail -n 1 | sed 's/\..*//'; }
 step "measuring what the disk can do (fio, direct, $((request / 1024)) kB requests, $depth in flight)"
-forward_ceiling=$(fio_mb_s read)
-backward_ceiling=$(fio_mb_s "read:-$((2 * request / 1024))k")
+forward_ceiling=$(best_of_three fio_mb_s "$request" "$depth" 1 read "${files[0]}")
+backward_ceiling=$(best_of_three fio_backward_mb_s "$request" "$depth" 1)
 
 # --- the table -----------------------------------------------------------
 
 say ""
-say "$(printf '%.0f' "$total_mb") MB table, medians of $rounds cold rounds, 1 process, $(stat -f -c %T "$work") on $(df -P "$work" | awk 'NR == 2 {print $1}'), $(nproc) CPUs, Linux $(uname -r)"
+say "$(printf '%.0f' "$total_mb") MB table, medians of cold rounds, 1 process, $(stat -f -c %T "$work") on $(df -P "$work" | awk 'NR == 2 {print $1}'), $(nproc) CPUs, Linux $(uname -r)"
 say ""
 printf '%-26s %-20s %9s %9s %8s %12s %13s %9s\n' "" path "time (s)" "CPU (s)" MB/s "time, ratio" "CPU, ratio" "disk MB/s"
 printf '%s\n' "--------------------------------------------------------------------------------------------------------------------"
@@ -177,9 +146,9 @@ while IFS= read -r pattern; do
 	case $pattern in backward*) ceiling=$backward_ceiling ;; *) ceiling=$forward_ceiling ;; esac
 	for contender in plain buffered direct; do
 		rows=$(awk -F'|' -v p="$pattern" -v c="$contender" '$1 == p && $2 == c' "$work/results")
-		t=$(cut -d'|' -f3 <<<"$rows" | median)
-		c=$(cut -d'|' -f4 <<<"$rows" | median)
-		m=$(head -n 1 <<<"$rows" | cut -d'|' -f5)
+		t=$(cut -d'|' -f4 <<<"$rows" | median)
+		c=$(cut -d'|' -f5 <<<"$rows" | median)
+		m=$(head -n 1 <<<"$rows" | cut -d'|' -f6)
 		: "${base:=$t}" "${base_cpu:=$c}"
 		case $contender in plain) label="PostgreSQL" ;; *) label="aiostream, $contender" ;; esac
 		awk -v p="$([ "$contender" = plain ] && echo "${pattern% FROM demo}")" -v l="$label" -v t="$t" -v c="$c" -v m="$m" \

@@ -163,6 +163,64 @@ COMMENT ON FUNCTION aiostream_bench_query(text, integer) IS
 'run a query cold on PostgreSQL''s plain path and on aiostream''s in turn, and compare time, CPU and results';
 
 --
+-- Switching tables between heap and aioheap
+--
+
+CREATE FUNCTION aiostream_adopt(rel regclass)
+RETURNS void
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION aiostream_adopt(regclass) IS
+'switch a heap table, a materialized view or all partitions of a partitioned table to aioheap, without rewriting it';
+
+CREATE FUNCTION aiostream_release(rel regclass)
+RETURNS void
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION aiostream_release(regclass) IS
+'switch an aioheap table, a materialized view or all partitions of a partitioned table back to heap, without rewriting it';
+
+CREATE FUNCTION aiostream_adopt_schema(schema regnamespace)
+RETURNS TABLE (
+    relation regclass,
+    switched boolean,
+    message text)
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION aiostream_adopt_schema(regnamespace) IS
+'switch all tables and materialized views of a schema to aioheap; those that cannot be are skipped, and the message says why';
+
+CREATE FUNCTION aiostream_release_schema(schema regnamespace)
+RETURNS TABLE (
+    relation regclass,
+    switched boolean,
+    message text)
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION aiostream_release_schema(regnamespace) IS
+'switch all tables and materialized views of a schema back to heap; those that cannot be are skipped, and the message says why';
+
+--
+-- Checking tables with amcheck
+--
+
+CREATE FUNCTION aiostream_verify(
+    rel regclass,
+    check_toast boolean DEFAULT true,
+    heapallindexed boolean DEFAULT true,
+    skip text DEFAULT 'none')
+RETURNS TABLE (
+    relation regclass,
+    blkno bigint,
+    offnum integer,
+    attnum integer,
+    msg text)
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE COST 100000;
+COMMENT ON FUNCTION aiostream_verify(regclass, boolean, boolean, text) IS
+'run amcheck''s checks on a table, its TOAST table and their B-tree indexes; one row for each damage found';
+
+--
 -- Testing
 --
 

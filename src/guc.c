@@ -19,7 +19,7 @@ bool		aiostream_enable_seqscan = true;
 bool		aiostream_enable_bitmapscan = true;
 bool		aiostream_enable_indexscan = true;
 bool		aiostream_enable_indexonlyscan = true;
-bool		aiostream_debug_force_nodes = false;
+int			aiostream_debug_force_nodes = AIOSTREAM_FORCE_OFF;
 int			aiostream_direct_io = AIOSTREAM_DIRECT_AUTO;
 int			aiostream_io_combine_limit = 32;
 int			aiostream_effective_io_concurrency = 16;
@@ -38,6 +38,19 @@ static const struct config_enum_entry direct_io_options[] = {
 	{"no", AIOSTREAM_DIRECT_OFF, true},
 	{"1", AIOSTREAM_DIRECT_ON, true},
 	{"0", AIOSTREAM_DIRECT_OFF, true},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry force_nodes_options[] = {
+	{"off", AIOSTREAM_FORCE_OFF, false},
+	{"on", AIOSTREAM_FORCE_ON, false},
+	{"replace", AIOSTREAM_FORCE_REPLACE, false},
+	{"true", AIOSTREAM_FORCE_ON, true},
+	{"false", AIOSTREAM_FORCE_OFF, true},
+	{"yes", AIOSTREAM_FORCE_ON, true},
+	{"no", AIOSTREAM_FORCE_OFF, true},
+	{"1", AIOSTREAM_FORCE_ON, true},
+	{"0", AIOSTREAM_FORCE_OFF, true},
 	{NULL, 0, false}
 };
 
@@ -133,11 +146,12 @@ define_server_settings(void)
 							PGC_SIGHUP, 0,
 							NULL, NULL, NULL);
 
-	DefineCustomBoolVariable("aiostream.debug_force_nodes",
+	DefineCustomEnumVariable("aiostream.debug_force_nodes",
 							 "Makes aiostream's plan nodes look cheapest wherever they are possible.",
-							 "For testing only.",
+							 "\"replace\" puts them where PostgreSQL's own would have been used, at "
+							 "the same cost. For testing only.",
 							 &aiostream_debug_force_nodes,
-							 false,
+							 AIOSTREAM_FORCE_OFF, force_nodes_options,
 							 PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_EXPLAIN,
 							 NULL, NULL, NULL);
 }

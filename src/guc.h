@@ -7,12 +7,20 @@
 
 #include "postgres.h"
 
+/* aiostream.debug_force_nodes */
+typedef enum AiostreamForceNodes
+{
+	AIOSTREAM_FORCE_OFF,
+	AIOSTREAM_FORCE_ON,			/* no other paths than ours */
+	AIOSTREAM_FORCE_REPLACE		/* ours in place of core's, at its cost */
+} AiostreamForceNodes;
+
 extern bool aiostream_enable;	/* USERSET: master switch of the session */
 extern bool aiostream_enable_seqscan;	/* USERSET: AioSeqScan paths */
 extern bool aiostream_enable_bitmapscan;	/* USERSET: AioBitmapHeapScan paths */
 extern bool aiostream_enable_indexscan; /* USERSET: AioIndexScan paths */
 extern bool aiostream_enable_indexonlyscan; /* USERSET: AioIndexOnlyScan paths */
-extern bool aiostream_debug_force_nodes;	/* SUSET: make the nodes cheapest */
+extern int	aiostream_debug_force_nodes;	/* SUSET: make the nodes cheapest */
 extern int	aiostream_direct_io;	/* USERSET: AiostreamDirect */
 extern int	aiostream_io_combine_limit; /* USERSET: blocks a request */
 extern int	aiostream_effective_io_concurrency; /* USERSET: requests in flight a scan */

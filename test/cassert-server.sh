@@ -11,29 +11,10 @@ mkdir -p "$cache"
 build=$(mktemp -d "$cache/build.XXXXXX")
 trap 'rm -rf "$build"' EXIT
 
-# apt with lists of its own: the machine's package sources stay as they are
-mkdir -p "$build/lists/partial" "$build/cache/archives/partial"
-apt-get indextargets --format '$(SITE) $(RELEASE) $(COMPONENT) $(SIGNED_BY)' 'Created-By: Packages' 2>/dev/null | sort -u |
-	while read -r site release component key; do
-		case $site in *debian*) ;; *) continue ;; esac
-		echo "deb-src ${key:+[signed-by=$key] }$site $release $component"
-	done >"$build/sources.list"
-[ -s "$build/sources.list" ] || die "no Debian package sources here; build PostgreSQL 15 with --enable-cassert yourself and say make check PG_CONFIG=.../pg_config"
-private=(-o "Dir::Etc::SourceList=$build/sources.list" -o "Dir::Etc::SourceParts=/dev/null"
-	-o "Dir::State::Lists=$build/lists" -o "Dir::Cache=$build/cache" -o "APT::Sandbox::User=$(id -un)")
 step "fetching PostgreSQL 15's sources"
-apt-get "${private[@]}" -q update >"$build/log" 2>&1 || { tail -n 20 "$build/log" >&2; die "could not fetch the list of source packages"; }
-# the newest version listed may be gone from the mirror: take the next one then
-got=
-cd "$build"
-for version in $(apt-cache "${private[@]}" showsrc postgresql-15 | sed -n 's/^Version: //p' | sort -rVu); do
-	apt-get "${private[@]}" -q source --download-only "postgresql-15=$version" >"$build/log" 2>&1 && { got=$version; break; }
-	say "   $version is not to be had"
-done
-[ -n "$got" ] || { tail -n 20 "$build/log" >&2; die "could not download PostgreSQL's sources"; }
-tar -xf postgresql-15_*.orig.tar.*
-cd postgresql-15*/
-step "building PostgreSQL $got with assertions (some minutes)"
+sources=$("$top/test/fetch-sources.sh" "$build" | tail -n 1)
+cd "$build/$sources"
+step "building $sources with assertions (some minutes)"
 {
 	./configure --prefix="$prefix" --enable-cassert --enable-debug --enable-tap-tests --without-readline --without-zlib \
 		CFLAGS='-O1 -g -fno-omit-frame-pointer' &&

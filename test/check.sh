@@ -5,7 +5,8 @@
 #
 # --cassert uses a server built with assertions, which is made the first time
 # (some minutes) in ${AIOSTREAM_CACHE:-/var/tmp/aiostream-cache} and kept there.
-# TESTS="name ..." limits the suites to tests of these names.
+# TESTS="name ..." limits the suites to tests of these names; RESULTS=DIR keeps the output
+# of pg_regress and isolation tests there.
 #
 #   test/unit/*.c              programs that print TAP; linked with the files that their
 #                              "link: src/..." comment names
@@ -92,12 +93,18 @@ suite_unit() {
 
 # suite_pg_regress NAME PROGRAM INPUTDIR CONFIG TESTS: pg_regress and isolation
 suite_pg_regress() {
-	local name=$1 program=$2 input=$3 config=$4 tests=$5 start=$SECONDS out ok bad status=0
+	local name=$1 program=$2 input=$3 config=$4 tests=$5 start=$SECONDS out ok bad status=0 test log
 	[ -n "$tests" ] || return 0
 	step "$name tests"
 	program=$(as_user "$pg_config" --pkglibdir)/pgxs/src/test/$program
 	out=$work/$name
 	as_user mkdir -p "$out"
+	# a test without expected output shows all of its output as difference
+	# instead of ending the run
+	for test in $tests; do
+		[ -e "$work/src/$input/expected/$test.out" ] || [ -e "$work/src/$input/expected/${test}_1.out" ] ||
+			as_user touch "$work/src/$input/expected/$test.out"
+	done
 	# shellcheck disable=SC2086
 	(cd "$out" && as_user "$program" --inputdir="$work/src/$input" --outputdir="$out" --bindir="$bindir" \
 		--dlpath="$(as_user "$pg_config" --pkglibdir)" --temp-instance="$out/instance" --no-locale --encoding=UTF8 \
@@ -106,6 +113,7 @@ suite_pg_regress() {
 	bad=$(grep -cE '^test .* \.\.\. FAILED' "$work/log/$name.log" || true)
 	[ "$status" = 0 ] || [ "$bad" -gt 0 ] || bad=1
 	[ "$status" != 0 ] || [ "$ok" -gt 0 ] || bad=1
+	[ -z "${RESULTS:-}" ] || { mkdir -p "$RESULTS/$name" && cp "$out"/results/* "$RESULTS/$name/"; }
 	count "$name ($(echo "$tests" | wc -w) files)" "$ok" "$bad" 0 $((SECONDS - start))
 	if [ "$bad" != 0 ]; then
 		grep -E 'FAILED|^pg_regress|failed' "$work/log/$name.log" | sed 's/^/          | /' | head -n 30 || true

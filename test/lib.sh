@@ -139,7 +139,7 @@ mirror_link() {
 		ln -s "$1" "$work/pg$1"
 	else
 		for entry in "$1"/*; do
-			case $entry in */aiostream*) continue ;; esac
+			case ${entry##*/} in aiostream*) continue ;; esac
 			[ -e "$work/pg$entry" ] || ln -s "$entry" "$work/pg$entry"
 		done
 	fi

@@ -24,4 +24,7 @@ extern void aiostream_index_validate_scan(Relation heap, Relation index,
 										  Snapshot snapshot,
 										  ValidateIndexState *state);
 
+/* adopt.c: OID of the access method aioheap in this database */
+extern Oid	aiostream_aioheap_oid(void);
+
 #endif							/* AIOSTREAM_AM_INTERNAL_H */

@@ -135,6 +135,7 @@ aiostream_index_build_range_scan(Relation heap, Relation index,
 								 IndexBuildCallback callback, void *callback_state,
 								 TableScanDesc scan)
 {
+	const TableAmRoutine *heapam = GetHeapamTableAmRoutine();
 	Relation	copy = copy_as_heap(heap);
 	bool		parallel = scan != NULL && scan->rs_parallel != NULL;
 	AiostreamBuildCallback wrapped;
@@ -154,9 +155,10 @@ aiostream_index_build_range_scan(Relation heap, Relation index,
 
 	PG_TRY();
 	{
-		reltuples = GetHeapamTableAmRoutine()->index_build_range_scan(
-			copy, index, index_info, allow_sync, anyvisible, progress,
-			start_block, nblocks, callback, callback_state, scan);
+		reltuples = heapam->index_build_range_scan(copy, index, index_info,
+												   allow_sync, anyvisible, progress,
+												   start_block, nblocks,
+												   callback, callback_state, scan);
 	}
 	PG_FINALLY();
 	{
@@ -175,12 +177,12 @@ aiostream_index_validate_scan(Relation heap, Relation index,
 							  IndexInfo *index_info, Snapshot snapshot,
 							  ValidateIndexState *state)
 {
+	const TableAmRoutine *heapam = GetHeapamTableAmRoutine();
 	Relation	copy = copy_as_heap(heap);
 
 	PG_TRY();
 	{
-		GetHeapamTableAmRoutine()->index_validate_scan(copy, index, index_info,
-													   snapshot, state);
+		heapam->index_validate_scan(copy, index, index_info, snapshot, state);
 	}
 	PG_FINALLY();
 	{

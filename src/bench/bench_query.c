@@ -73,8 +73,9 @@ typedef struct QueryBench
 
 /* ---- the query ---- */
 
+static void refuse_query(const char *why) pg_attribute_noreturn();
+
 static void
-pg_attribute_noreturn()
 refuse_query(const char *why)
 {
 	ereport(ERROR,

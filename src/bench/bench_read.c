@@ -63,8 +63,9 @@ typedef struct Cursor
 
 /* ---- arguments ---- */
 
+static void bad_argument(const char *what, const char *value, const char *hint) pg_attribute_noreturn();
+
 static void
-pg_attribute_noreturn()
 bad_argument(const char *what, const char *value, const char *hint)
 {
 	ereport(ERROR,

@@ -27,6 +27,7 @@
 
 #include "buffer/buffer.h"
 #include "common/relpath.h"
+#include "executor/instrument.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/buf_internals.h"
@@ -115,6 +116,33 @@ evict_buffer(BufferDesc *buf, const RelFileNode *rnode)
 }
 
 /*
+ * Write out a page if the buffer is still its.  Core's FlushRelationBuffers()
+ * would do, but not for a session that has a page pinned itself (an open
+ * cursor): it pins without looking into the session's own books.
+ */
+static void
+flush_buffer(BufferDesc *buf, const RelFileNode *rnode)
+{
+	Buffer		buffer = BufferDescriptorGetBuffer(buf);
+	BufferTag	tag;
+	uint32		state;
+
+	state = LockBufHdr(buf);
+	tag = buf->tag;
+	UnlockBufHdr(buf, state);
+	if ((state & (BM_VALID | BM_DIRTY)) != (BM_VALID | BM_DIRTY) ||
+		!RelFileNodeEquals(tag.rnode, *rnode) ||
+		!ReadRecentBuffer(tag.rnode, tag.forkNum, tag.blockNum, buffer))
+		return;
+	pgBufferUsage.shared_blks_hit--;	/* nobody wanted the page */
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	FlushOneBuffer(buffer);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	ReleaseBuffer(buffer);
+}
+
+/*
  * One look at all shared buffers.  Returns the number of the relation's pages
  * that stayed because they were dirty.
  */
@@ -122,10 +150,14 @@ static int64
 evict_pass(const RelFileNode *rnode, AiostreamEvictResult *result)
 {
 	int64		dirty = 0;
-	int			i;
 
+	/*
+	 * From the last to the first: the free list is a stack, and handed out in
+	 * ascending order its buffers are adjacent in memory, so that a request's
+	 * pages form fewer, larger pieces.
+	 */
 	result->skipped = 0;
-	for (i = 0; i < NBuffers; i++)
+	for (int i = NBuffers - 1; i >= 0; i--)
 	{
 		BufferDesc *buf = GetBufferDescriptor(i);
 
@@ -138,6 +170,11 @@ evict_pass(const RelFileNode *rnode, AiostreamEvictResult *result)
 		 */
 		if (!RelFileNodeEquals(buf->tag.rnode, *rnode))
 			continue;
+		if (pg_atomic_read_u32(&buf->state) & BM_DIRTY)
+		{
+			CHECK_FOR_INTERRUPTS();
+			flush_buffer(buf, rnode);
+		}
 
 		switch (evict_buffer(buf, rnode))
 		{
@@ -166,7 +203,6 @@ evict_shared_buffers(Relation rel, AiostreamEvictResult *result)
 
 	for (pass = 0; pass < MAX_PASSES; pass++)
 	{
-		FlushRelationBuffers(rel);
 		if (evict_pass(&rel->rd_node, result) == 0)
 			break;
 	}

@@ -140,9 +140,7 @@ claim_run(AiostreamTarget *target, BlockNumber start, int n, const bool *wanted,
 
 		if (wanted != NULL && !wanted[i])
 			continue;
-		/* cheap look first; the first block has just been looked for */
-		if (i > 0 && BufferIsValid(aiostream_buffer_lookup(target, start + i)))
-			return AIOSTREAM_CLAIM_PRESENT;
+		/* not looked for first: near a missing block most are missing, too */
 		result = aiostream_buffer_claim(target, start + i, &buffer);
 		if (result != AIOSTREAM_CLAIM_OURS)
 			return result;
@@ -278,7 +276,7 @@ aiostream_target_read_sparse(AiostreamTarget *target, BlockNumber start, int n,
 		if (BufferIsValid(found))
 		{
 			out[i].hint = found;
-			out[i].io = (AiostreamIoRef) {0};
+			memset(&out[i].io, 0, sizeof(AiostreamIoRef));
 			out[i].hit = true;
 			target->counters.hits++;
 			i++;

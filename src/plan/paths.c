@@ -179,6 +179,86 @@ make_seqscan_path(PlannerInfo *root, RelOptInfo *rel, Relids required_outer,
 	return &cpath->path;
 }
 
+/* Our path for one of core's, or NULL if there is none. */
+static Path *
+our_path(PlannerInfo *root, RelOptInfo *rel, Path *path)
+{
+	List	   *ours = NIL;
+
+	switch (path->pathtype)
+	{
+		case T_SeqScan:
+			if (!aiostream_enable_seqscan)
+				return NULL;
+			return make_seqscan_path(root, rel, PATH_REQ_OUTER(path),
+									 path->parallel_aware ? path->parallel_workers : 0);
+		case T_BitmapHeapScan:
+			if (aiostream_enable_bitmapscan)
+				ours = aiostream_bitmap_paths(root, rel, list_make1(path));
+			break;
+		case T_IndexScan:
+		case T_IndexOnlyScan:
+			ours = aiostream_index_paths(root, rel, list_make1(path));
+			break;
+		default:
+			break;
+	}
+	return ours == NIL ? NULL : linitial(ours);
+}
+
+/*
+ * Puts our paths where core's stand in the list, at core's cost: plans then differ
+ * in the nodes' names only.  For testing.
+ */
+static void
+replace_paths(PlannerInfo *root, RelOptInfo *rel, List *pathlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, pathlist)
+	{
+		Path	   *path = lfirst(lc);
+		Path	   *ours = our_path(root, rel, path);
+
+		if (ours == NULL)
+			continue;
+		ours->rows = path->rows;
+		ours->startup_cost = path->startup_cost;
+		ours->total_cost = path->total_cost;
+		lfirst(lc) = ours;
+	}
+}
+
+/*
+ * Keep core's sequential scan of an Append's child in the list even if ours beats
+ * it: core can give a SeqScan path parameters of an outer relation afterwards, so
+ * that a parameterized Append can be made, and a custom path it cannot.
+ */
+static void
+keep_core_seqscan(PlannerInfo *root, RelOptInfo *rel)
+{
+	Path	   *path;
+	ListCell   *lc;
+	int			position = 0;
+
+	if (rel->reloptkind != RELOPT_OTHER_MEMBER_REL || rel->lateral_relids != NULL)
+		return;
+	foreach(lc, rel->pathlist)
+	{
+		if (((Path *) lfirst(lc))->pathtype == T_SeqScan)
+			return;
+	}
+
+	path = create_seqscan_path(root, rel, NULL, 0);
+	foreach(lc, rel->pathlist)
+	{
+		if (((Path *) lfirst(lc))->total_cost > path->total_cost)
+			break;
+		position++;
+	}
+	rel->pathlist = list_insert_nth(rel->pathlist, position, path);
+}
+
 static void
 add_seqscan_paths(PlannerInfo *root, RelOptInfo *rel)
 {
@@ -187,6 +267,8 @@ add_seqscan_paths(PlannerInfo *root, RelOptInfo *rel)
 	int			parallel_workers = 0;
 
 	add_path(rel, make_seqscan_path(root, rel, required_outer, 0));
+	if (!aiostream_debug_force_nodes)
+		keep_core_seqscan(root, rel);
 
 	if (rel->consider_parallel && required_outer == NULL)
 		parallel_workers = compute_parallel_worker(rel, rel->pages, -1,
@@ -219,6 +301,13 @@ add_paths(PlannerInfo *root, RelOptInfo *rel)
 	List	   *paths = NIL;
 	List	   *partial = NIL;
 	ListCell   *lc;
+
+	if (aiostream_debug_force_nodes == AIOSTREAM_FORCE_REPLACE)
+	{
+		replace_paths(root, rel, rel->pathlist);
+		replace_paths(root, rel, rel->partial_pathlist);
+		return;
+	}
 
 	if (aiostream_enable_bitmapscan)
 	{

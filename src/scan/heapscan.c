@@ -166,8 +166,8 @@ start_stream(AiostreamHeapScan *ascan)
 	Assert(ascan->stream == NULL);
 
 	/*
-	 * Core gave a scan of a large table a ring of 32 buffers.  Look-ahead needs
-	 * a longer one; heap_endscan() frees either kind.
+	 * Core gave a scan of a large table a ring of 32 buffers.  Look-ahead
+	 * needs a longer one; heap_endscan() frees either kind.
 	 */
 	if (scan->rs_strategy != NULL && scan->rs_strategy != ascan->ring)
 	{
@@ -554,8 +554,9 @@ aiostream_heapscan_rescan(TableScanDesc sscan, struct ScanKeyData *key,
 	AiostreamHeapScan *ascan = (AiostreamHeapScan *) sscan;
 
 	/*
-	 * A stream is kept for the next round, unless blocks it took from a parallel
-	 * scan's allocator must be forgotten, or what it relies on may change.
+	 * A stream is kept for the next round, unless blocks it took from a
+	 * parallel scan's allocator must be forgotten, or what it relies on may
+	 * change.
 	 */
 	if (set_params || sscan->rs_parallel != NULL)
 		stop_stream(ascan);

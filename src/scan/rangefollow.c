@@ -33,8 +33,8 @@ struct AiostreamRangeFollower
 	BlockNumber current;		/* block followed last */
 	BlockNumber next;			/* what the stream's callback gives next, */
 	BlockNumber left;			/* and how many it gives from there on */
-	uint64		last;			/* parallel: number of the chunk's last block in
-								 * the order of allocation */
+	uint64		last;			/* parallel: number of the chunk's last block
+								 * in the order of allocation */
 };
 
 static BlockNumber

@@ -29,6 +29,7 @@ extern void aiostream_heapscan_end(TableScanDesc scan);
 extern bool aiostream_heapscan_getnextslot(TableScanDesc scan,
 										   ScanDirection direction,
 										   TupleTableSlot *slot);
+
 /* What the scan's streams did so far, all rescans together */
 extern void aiostream_heapscan_stats(TableScanDesc scan,
 									 AiostreamStreamStats *stats);

@@ -4,7 +4,7 @@
  *
  * The distance doubles each time the consumer has to wait, so that a handful of
  * waits leads from nothing to the limit, and a consumer that is slower
- * than the disk stops it early.  It shrinks by one with each block found in
+ * than the disk stops it early, though not before requests are full ones.  It shrinks by one with each block found in
  * shared buffers after a run of such blocks; once it is down to one, the stream
  * collapses and costs nothing until core misses again.
  */
@@ -39,6 +39,10 @@ void
 aiostream_policy_in_time(AiostreamPolicy *policy)
 {
 	policy->found = 0;
+
+	/* far enough, but requests should be full ones */
+	if (policy->distance < policy->combine)
+		policy->distance = clamp(policy, policy->distance * 2);
 }
 
 void

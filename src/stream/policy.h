@@ -27,7 +27,7 @@ extern void aiostream_policy_init(AiostreamPolicy *policy, int max, int combine,
 								  bool fixed);
 /* The consumer had to wait for a block: look twice as far. */
 extern void aiostream_policy_waited(AiostreamPolicy *policy);
-/* A block was read and there in time: far enough. */
+/* A block was read and there in time: far enough, once requests are full. */
 extern void aiostream_policy_in_time(AiostreamPolicy *policy);
 /* A block was read on the spot: combining is all that can be gained. */
 extern void aiostream_policy_on_the_spot(AiostreamPolicy *policy);
