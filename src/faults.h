@@ -25,11 +25,13 @@ typedef enum AiostreamFaultPoint
 
 extern Size aiostream_faults_shmem_size(void);
 extern void aiostream_faults_shmem_init(bool found);
+
 /*
  * Is the point armed with "fail"? (skip counts and one-shots are handled
  * inside: armed "fail once" answers true once.)
  */
 extern bool aiostream_fault(AiostreamFaultPoint point);
+
 /* If armed with "pause": wait (wait event Extension) until disarmed. */
 extern void aiostream_fault_pause(AiostreamFaultPoint point);
 

@@ -17,17 +17,21 @@ typedef enum AiostreamForceNodes
 
 extern bool aiostream_enable;	/* USERSET: master switch of the session */
 extern bool aiostream_enable_seqscan;	/* USERSET: AioSeqScan paths */
-extern bool aiostream_enable_bitmapscan;	/* USERSET: AioBitmapHeapScan paths */
+extern bool aiostream_enable_bitmapscan;	/* USERSET: AioBitmapHeapScan
+											 * paths */
 extern bool aiostream_enable_indexscan; /* USERSET: AioIndexScan paths */
 extern bool aiostream_enable_indexonlyscan; /* USERSET: AioIndexOnlyScan paths */
 extern int	aiostream_debug_force_nodes;	/* SUSET: make the nodes cheapest */
 extern int	aiostream_direct_io;	/* USERSET: AiostreamDirect */
 extern int	aiostream_io_combine_limit; /* USERSET: blocks a request */
-extern int	aiostream_effective_io_concurrency; /* USERSET: requests in flight a scan */
+extern int	aiostream_effective_io_concurrency; /* USERSET: requests in flight
+												 * a scan */
 extern int	aiostream_io_method;	/* POSTMASTER: AiostreamMethodId */
-extern int	aiostream_io_max_concurrency;	/* POSTMASTER: requests in flight a process */
+extern int	aiostream_io_max_concurrency;	/* POSTMASTER: requests in flight
+											 * a process */
 extern int	aiostream_io_workers;	/* SIGHUP */
-extern bool aiostream_align_buffers;	/* POSTMASTER: align shared buffers for direct I/O */
+extern bool aiostream_align_buffers;	/* POSTMASTER: align shared buffers
+										 * for direct I/O */
 
 /*
  * Defines the settings; the POSTMASTER ones only while preloading, as core

@@ -35,13 +35,15 @@ typedef enum AiostreamCounter
 	AIOSTREAM_COUNT_FALLBACK_RING,	/* a process could not make its ring */
 	AIOSTREAM_COUNT_FALLBACK_NO_REAPER,
 	AIOSTREAM_COUNT_FALLBACK_NO_WORKER,
-	AIOSTREAM_COUNT_FALLBACK_DIRECT_OPEN,	/* O_DIRECT refused by the file system */
+	AIOSTREAM_COUNT_FALLBACK_DIRECT_OPEN,	/* O_DIRECT refused by the file
+											 * system */
 	AIOSTREAM_COUNT_FALLBACK_OPEN,	/* a segment could not be opened */
 	AIOSTREAM_COUNT_MAX
 } AiostreamCounter;
 
 extern Size aiostream_stats_shmem_size(void);
 extern void aiostream_stats_shmem_init(bool found);
+
 /* Add to a counter: one atomic add; no-op without shared memory. */
 extern void aiostream_count(AiostreamCounter counter, uint64 n);
 extern uint64 aiostream_counter(AiostreamCounter counter);

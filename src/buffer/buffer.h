@@ -38,8 +38,10 @@ typedef struct AiostreamReadCounters
 	uint64		direct_ios;		/* of ios: with O_DIRECT */
 	uint64		sync_ios;		/* of ios: executed on the spot */
 	uint64		hits;			/* blocks found in shared buffers */
-	uint64		stalls;			/* no handle, share or victim: look-ahead paused */
-	uint64		gap_blocks;		/* read into the discard page between wanted ones */
+	uint64		stalls;			/* no handle, share or victim: look-ahead
+								 * paused */
+	uint64		gap_blocks;		/* read into the discard page between wanted
+								 * ones */
 } AiostreamReadCounters;
 
 /*
@@ -53,17 +55,22 @@ typedef struct AiostreamTargetOptions
 {
 	AiostreamMethodId method;	/* AUTO: the server's */
 	AiostreamDirect direct;
-	int			combine;		/* blocks a request, 1 .. AIOSTREAM_MAX_COMBINE */
+	int			combine;		/* blocks a request, 1 ..
+								 * AIOSTREAM_MAX_COMBINE */
 	int			concurrency;	/* requests in flight, at least 1 */
 } AiostreamTargetOptions;
 
 /* --- set-up (root only) --- */
-extern void aiostream_buffer_init(void);	/* in _PG_init: completion callback */
-extern void aiostream_buffer_shmem_request(void);	/* alignment: one more buffer */
+extern void aiostream_buffer_init(void);	/* in _PG_init: completion
+											 * callback */
+extern void aiostream_buffer_shmem_request(void);	/* alignment: one more
+													 * buffer */
 extern Size aiostream_buffer_shmem_size(void);
-extern void aiostream_buffer_shmem_init(bool found);	/* aligns, makes bounce pool */
+extern void aiostream_buffer_shmem_init(bool found);	/* aligns, makes bounce
+														 * pool */
 extern bool aiostream_buffers_aligned(void);	/* direct reads need no bounce */
-extern Size aiostream_buffers_alignment(void);	/* largest power of two, <= 4096 */
+extern Size aiostream_buffers_alignment(void);	/* largest power of two, <=
+												 * 4096 */
 
 /* May blocks of rel be read through this layer? (temp tables: never) */
 extern bool aiostream_target_supported(Relation rel);
@@ -78,6 +85,7 @@ extern AiostreamTarget *aiostream_target_open(Relation rel, ForkNumber fork,
 											  BlockNumber nblocks,
 											  BufferAccessStrategy strategy,
 											  const AiostreamTargetOptions *options);
+
 /* Waits for this process's reads in flight, closes files. */
 extern void aiostream_target_close(AiostreamTarget *target);
 
@@ -93,6 +101,7 @@ extern void aiostream_target_close(AiostreamTarget *target);
  */
 extern int	aiostream_target_read(AiostreamTarget *target, BlockNumber start,
 								  int n, AiostreamBlock *out);
+
 /*
  * The same for some of the blocks only: wanted[i] says which; the first and the
  * last are.  Others are read through, into a page that nobody looks at, where
@@ -110,6 +119,7 @@ extern int	aiostream_target_read_sparse(AiostreamTarget *target,
  */
 extern Buffer aiostream_target_pin(AiostreamTarget *target, BlockNumber blkno,
 								   const AiostreamBlock *block);
+
 /*
  * Core has just looked up a block that has been counted already (by
  * aiostream_target_pin or as read): take back the hit that it counted.
@@ -117,9 +127,11 @@ extern Buffer aiostream_target_pin(AiostreamTarget *target, BlockNumber blkno,
 extern void aiostream_target_uncount_hit(AiostreamTarget *target);
 
 extern const AiostreamReadCounters *aiostream_target_counters(AiostreamTarget *target);
+
 /* Did the kernel's page cache hold most of what was read lately? */
 extern bool aiostream_target_kernel_cached(AiostreamTarget *target);
 extern int	aiostream_target_max_distance(AiostreamTarget *target);
+
 /* Use at most this many buffers of the target's ring, if it has one; 0: all. */
 extern void aiostream_target_limit_ring(AiostreamTarget *target, int buffers);
 

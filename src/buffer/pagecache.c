@@ -47,7 +47,7 @@ static int	available = -1;
 static bool
 ask_kernel(int fd, uint64 off, uint64 len, uint64 *bytes)
 {
-	CachestatRange range = {.off = off, .len = len};
+	CachestatRange range = {.off = off,.len = len};
 	Cachestat	stat;
 
 	if (available == 0)

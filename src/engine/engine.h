@@ -69,6 +69,7 @@ extern bool aiostream_engine_ready(void);	/* shared memory is there */
 extern AiostreamMethodId aiostream_engine_method(void); /* never AUTO */
 extern const char *aiostream_method_name(AiostreamMethodId method);
 extern const char *aiostream_engine_method_reason(void);
+
 /* May a read be left in flight with this method now? (else: SYNC only) */
 extern bool aiostream_engine_async_ok(AiostreamMethodId method);
 
@@ -82,6 +83,7 @@ extern bool aiostream_engine_async_ok(AiostreamMethodId method);
 extern AiostreamFile *aiostream_file_open(const char *path, bool direct,
 										  MemoryContext cxt);
 extern void aiostream_file_close(AiostreamFile *file);
+
 /* This process's descriptor, reopened if fd.c had closed it; -1 on failure. */
 extern int	aiostream_file_fd(AiostreamFile *file);
 
@@ -94,8 +96,10 @@ extern int	aiostream_file_fd(AiostreamFile *file);
  */
 extern AiostreamIo *aiostream_io_acquire(void);
 extern void aiostream_io_cancel(AiostreamIo *io);
+
 /* memory piece i; pieces must be added in order */
 extern void aiostream_io_add(AiostreamIo *io, void *base, size_t len);
+
 /* the caller's word about piece i (a buffer id), and about the whole */
 extern void aiostream_io_set_piece(AiostreamIo *io, int i, int32 value);
 extern int32 aiostream_io_piece(const AiostreamIo *io, int i);
@@ -103,6 +107,7 @@ extern int	aiostream_io_npieces(const AiostreamIo *io);
 extern void aiostream_io_set_user(AiostreamIo *io, uint32 first_block, int32 extra);
 extern uint32 aiostream_io_first_block(const AiostreamIo *io);
 extern int32 aiostream_io_extra(const AiostreamIo *io);
+
 /*
  * Submit.  If "method" cannot take it, the next lower one does
  * (io_uring -> worker -> sync), so that it always ends in a completion.  With
@@ -115,13 +120,16 @@ extern AiostreamIoRef aiostream_io_submit(AiostreamIo *io, AiostreamFile *file,
 
 /* Has it completed (and been published)? One load; invalid refs are done. */
 extern bool aiostream_io_done(AiostreamIoRef ref);
+
 /*
  * Wait until done; only the submitting process may.  Raises only what
  * CHECK_FOR_INTERRUPTS raises, and then the read simply stays in flight.
  */
 extern void aiostream_io_wait(AiostreamIoRef ref);
+
 /* Handle own completions that are already there; cheap if there are none. */
 extern void aiostream_io_poll(void);
+
 /*
  * Wait for every read of this process that is in flight.  Does not raise, does
  * not process interrupts.  Called at the end of a stream, at
@@ -137,6 +145,7 @@ extern int	aiostream_io_inflight(void);	/* own reads in flight */
  * flight, at least one block.
  */
 extern void aiostream_engine_set_block_limit(uint32 blocks);
+
 /*
  * Reserve up to "want" pieces (blocks) for reads about to be submitted;
  * returns how many were granted, 0 if none.  Each submitted handle takes its
@@ -144,6 +153,7 @@ extern void aiostream_engine_set_block_limit(uint32 blocks);
  */
 extern int	aiostream_engine_reserve(int want);
 extern void aiostream_engine_unreserve(int n);
+
 /* Largest share a process alone could have */
 extern uint32 aiostream_engine_block_limit(void);
 
@@ -172,6 +182,7 @@ typedef struct AiostreamIoStatus
 	int64		age_us;
 	const char *state;
 } AiostreamIoStatus;
+
 /* Copy of handle "index" if in use; returns false past the last or unused. */
 extern int	aiostream_engine_nhandles(void);
 extern bool aiostream_engine_status(int index, AiostreamIoStatus *status);

@@ -53,7 +53,7 @@ static int
 probe_read(struct io_uring *ring)
 {
 	char		buf[16];
-	struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
+	struct iovec iov = {.iov_base = buf,.iov_len = sizeof(buf)};
 	struct io_uring_sqe *sqe;
 	struct io_uring_cqe *cqe;
 	int			fd = open("PG_VERSION", O_RDONLY);

@@ -41,7 +41,8 @@ rings_size(void)
 int
 aiostream_engine_nlwlocks(void)
 {
-	return 1;					/* names the tranche; our locks lie in our structs */
+	return 1;					/* names the tranche; our locks lie in our
+								 * structs */
 }
 
 Size

@@ -71,6 +71,7 @@ aiostream_ring_base(int procno)
  * its descriptor and fills params, or -errno.
  */
 extern int	aiostream_uring_setup(char *memory, struct io_uring_params *params);
+
 /* Fill liburing's struct for a ring made that way, for its submission side. */
 extern void aiostream_uring_attach(struct io_uring *ring, int fd, char *memory,
 								   const struct io_uring_params *params);

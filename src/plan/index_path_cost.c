@@ -29,7 +29,7 @@ static double
 index_correlation(PlannerInfo *root, const IndexPath *core_path)
 {
 	amcostestimate_function estimate =
-		(amcostestimate_function) core_path->indexinfo->amcostestimate;
+	(amcostestimate_function) core_path->indexinfo->amcostestimate;
 	Cost		startup_cost;
 	Cost		total_cost;
 	Selectivity selectivity;

@@ -440,12 +440,12 @@ static void
 explain_index(AiostreamIndexScanState *state, Oid index, ExplainState *es)
 {
 	const char *name = get_rel_name(index);
-	bool		text = es->format == EXPLAIN_FORMAT_TEXT;
+	bool text = es->format == EXPLAIN_FORMAT_TEXT;
 
 	if (name == NULL)
 		elog(ERROR, "cache lookup failed for index %u", index);
 	ExplainPropertyText("Index Name", text ? quote_identifier(name) : name, es);
-	if (!text || state->descending)
+	if (!text ||state->descending)
 		ExplainPropertyText("Scan Direction",
 							state->descending ? "Backward" : "Forward", es);
 }

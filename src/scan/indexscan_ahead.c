@@ -87,7 +87,8 @@ struct AiostreamIndexFetch
 	bool		ahead;			/* mode */
 	bool		wanted;			/* begin look-ahead with the next entry */
 	bool		banned;			/* no look-ahead: streams are not usable */
-	bool		turned;			/* the consumer turned: none until the next rescan */
+	bool		turned;			/* the consumer turned: none until the next
+								 * rescan */
 	ScanDirection direction;	/* of the last call; none since a rescan */
 	uint16		misses;			/* the last 16 blocks visited in mode CORE */
 	BlockNumber last_block;
@@ -538,7 +539,10 @@ fetch_row(AiostreamIndexFetch *fetch, const QueueEntry *queued_entry, TupleTable
 	scan->xs_heaptid = queued_entry->tid;
 	found = index_fetch_heap(scan, slot);
 
-	/* The index scan is elsewhere by now: it must not take this for its entry. */
+	/*
+	 * The index scan is elsewhere by now: it must not take this for its
+	 * entry.
+	 */
 	scan->kill_prior_tuple = false;
 	Assert(!scan->xs_heap_continue);
 

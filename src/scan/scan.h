@@ -62,6 +62,7 @@ extern void aiostream_rangefollow_end(AiostreamRangeFollower *follower);
 
 /* AioSeqScan's methods: registered in _PG_init, used by plan/ */
 extern const CustomScanMethods aiostream_seqscan_methods;
+
 /*
  * AioIndexScan's and AioIndexOnlyScan's.  The plan node's one custom plan is the
  * core node that it stands in for, without quals; custom_private holds

@@ -17,13 +17,15 @@ typedef struct AiostreamGap
 {
 	int			current;		/* index of the choice in use */
 	int			epochs;			/* finished so far */
-	double		rate[AIOSTREAM_GAP_CHOICES];	/* wanted blocks a second; 0: not
-												 * tried */
+	double		rate[AIOSTREAM_GAP_CHOICES];	/* wanted blocks a second; 0:
+												 * not tried */
 } AiostreamGap;
 
 extern void aiostream_gap_init(AiostreamGap *gap);
+
 /* In blocks */
 extern int	aiostream_gap_blocks(const AiostreamGap *gap);
+
 /*
  * An epoch in which the consumer waited for the storage is over: it got that
  * many wanted blocks a second.

@@ -25,16 +25,22 @@ typedef struct AiostreamPolicy
 
 extern void aiostream_policy_init(AiostreamPolicy *policy, int max, int combine,
 								  bool fixed);
+
 /* The consumer had to wait for a block: look twice as far. */
 extern void aiostream_policy_waited(AiostreamPolicy *policy);
+
 /* A block was read and there in time: far enough, once requests are full. */
 extern void aiostream_policy_in_time(AiostreamPolicy *policy);
+
 /* A block was read on the spot: combining is all that can be gained. */
 extern void aiostream_policy_on_the_spot(AiostreamPolicy *policy);
+
 /* A block was found in shared buffers: after a while, look less far. */
 extern void aiostream_policy_found(AiostreamPolicy *policy);
+
 /* Everything is found: stop looking ahead. */
 extern bool aiostream_policy_collapsed(const AiostreamPolicy *policy);
+
 /*
  * Ask now for a run of "pending" adjacent blocks?  ended: no block can join it;
  * needed: the consumer wants its first block; inflight: requests in flight.

@@ -54,7 +54,7 @@ static AiostreamMethodId
 choose_method(int wanted)
 {
 	AiostreamMethodId method = wanted < 0 ? AIOSTREAM_METHOD_AUTO :
-		(AiostreamMethodId) wanted;
+	(AiostreamMethodId) wanted;
 
 	if (method == AIOSTREAM_METHOD_AUTO)
 		method = aiostream_engine_method();
@@ -221,7 +221,7 @@ bool
 aiostream_stream_next(AiostreamStream *stream, BlockNumber *blkno, Buffer *buffer,
 					  void **per_block)
 {
-	AiostreamSlot	   *slot;
+	AiostreamSlot *slot;
 
 	*buffer = InvalidBuffer;
 	stream->was_read = false;
@@ -313,7 +313,7 @@ aiostream_stream_uncount_hit(AiostreamStream *stream)
 void
 aiostream_stream_follow(AiostreamStream *stream, BlockNumber current)
 {
-	AiostreamSlot	   *slot;
+	AiostreamSlot *slot;
 
 	if (!stream->looking)
 		start_looking(stream);

@@ -37,7 +37,8 @@ typedef struct AiostreamStreamOptions
 	int			direct;			/* AiostreamDirect or -1 */
 	int			combine;		/* blocks a request or -1 */
 	int			concurrency;	/* requests in flight or -1 */
-	bool		full_distance;	/* look ahead fully from the start; never collapse */
+	bool		full_distance;	/* look ahead fully from the start; never
+								 * collapse */
 	bool		sorted;			/* blocks come in no order: ask in disk order */
 } AiostreamStreamOptions;
 
@@ -92,6 +93,7 @@ extern AiostreamStream *aiostream_stream_begin(Relation rel, ForkNumber fork,
 extern bool aiostream_stream_next(AiostreamStream *stream, BlockNumber *blkno,
 								  Buffer *buffer, void **per_block);
 extern void aiostream_stream_core_read(AiostreamStream *stream, bool hit);
+
 /*
  * Was the block handed out last read by this stream?  And: each block handed
  * out WITH A BUFFER has been counted (as read, or as a hit); if a core function
@@ -113,11 +115,13 @@ extern void aiostream_stream_follow(AiostreamStream *stream, BlockNumber current
  * early; 0 lifts that.
  */
 extern void aiostream_stream_bound(AiostreamStream *stream, int blocks);
+
 /* Does the stream look ahead, or only pass blocks through? */
 extern bool aiostream_stream_looking(const AiostreamStream *stream);
 
 /* Forget blocks queued and start anew with the callback (rescan, turn round). */
 extern void aiostream_stream_reset(AiostreamStream *stream);
+
 /* Waits for this process's reads in flight; adds to the cumulative counters. */
 extern void aiostream_stream_end(AiostreamStream *stream);
 

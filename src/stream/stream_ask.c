@@ -93,7 +93,7 @@ ask_run(AiostreamStream *stream, uint32 first, int n, int direction)
 	k = aiostream_target_read(stream->target, start, n, out);
 	for (int i = 0; i < k; i++)
 	{
-		AiostreamSlot	   *slot = slot_at(stream, direction < 0 ? first + n - 1 - i : first + i);
+		AiostreamSlot *slot = slot_at(stream, direction < 0 ? first + n - 1 - i : first + i);
 
 		Assert(slot->blkno == start + i);
 		slot->asked = true;
@@ -224,9 +224,9 @@ ask_passed_over(AiostreamStream *stream)
 	while (stream->head + n != end && n < limit)
 	{
 		BlockNumber last = slot_at(stream, stream->head + n - 1)->blkno;
-		AiostreamSlot	   *slot = slot_at(stream, stream->head + n);
+		AiostreamSlot *slot = slot_at(stream, stream->head + n);
 		int			step = slot->blkno == last + 1 ? 1 :
-			(last != 0 && slot->blkno == last - 1) ? -1 : 0;
+		(last != 0 && slot->blkno == last - 1) ? -1 : 0;
 
 		if (slot->asked || step == 0 || (direction != 0 && step != direction))
 			break;

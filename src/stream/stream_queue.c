@@ -16,7 +16,7 @@
 void
 aiostream_stream_make_room(AiostreamStream *stream)
 {
-	AiostreamSlot	   *old = stream->slots;
+	AiostreamSlot *old = stream->slots;
 	char	   *old_data = stream->per_block;
 	uint32		old_n = stream->nslots;
 	uint32		n = old_n == 0 ? FIRST_SLOTS : old_n * 2;
@@ -48,7 +48,7 @@ aiostream_stream_enqueue(AiostreamStream *stream)
 	uint32		position = stream->tail;
 	void	   *data;
 	BlockNumber blkno;
-	AiostreamSlot	   *slot;
+	AiostreamSlot *slot;
 
 	aiostream_stream_make_room(stream);
 	data = stream->per_block_size > 0 ? per_block_at(stream, position) : NULL;
