@@ -62,13 +62,11 @@ like($stderr, qr/ERROR:  2BP01: cannot drop extension aiostream because other ob
 like($stderr, qr/table $_ depends on access method aioheap/, "because of $_") foreach qw(a toasted);
 is(value($node, "$question a"), $expected, 'and nothing is lost');
 
-# what README says
-my $way_back = q{
-	SELECT format('ALTER TABLE %s SET ACCESS METHOD heap;', c.oid::regclass)
-	FROM pg_class c JOIN pg_am a ON a.oid = c.relam
-	WHERE a.amname = 'aioheap' AND c.relkind IN ('r', 'm')
-	\gexec};
-is(count_in(slurp_file("$FindBin::Bin/../../README.md"), qr/ALTER TABLE %s SET ACCESS METHOD heap;/), 1, 'README shows the way back');
+# one by PostgreSQL's own means, the others by what README says
+value($node, 'ALTER TABLE toasted SET ACCESS METHOD heap');
+my ($way_back) = slurp_file("$FindBin::Bin/../../README.md") =~
+  /`DROP EXTENSION aiostream` is refused.*?```sql\n(.*?)```/s;
+like($way_back, qr/pg_class.*aioheap/s, 'README shows the way back');
 value($node, $way_back);
 is(value($node, "SELECT count(*) FROM pg_am JOIN pg_class ON relam = pg_am.oid WHERE amname = 'aioheap'"), 0, 'all are heap');
 is(value($node, "$question a"), $expected, 'with their rows');
