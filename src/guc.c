@@ -21,7 +21,7 @@ bool		aiostream_enable_indexscan = true;
 bool		aiostream_enable_indexonlyscan = true;
 int			aiostream_debug_force_nodes = AIOSTREAM_FORCE_OFF;
 int			aiostream_direct_io = AIOSTREAM_DIRECT_AUTO;
-int			aiostream_io_combine_limit = 32;
+int			aiostream_io_combine_limit = 64;
 int			aiostream_effective_io_concurrency = 16;
 int			aiostream_io_method = AIOSTREAM_METHOD_AUTO;
 int			aiostream_io_max_concurrency = 64;
@@ -118,7 +118,7 @@ define_session_settings(void)
 							"Sets the largest size of one read request.",
 							"Adjacent blocks are combined up to this size.",
 							&aiostream_io_combine_limit,
-							32, 1, AIOSTREAM_MAX_COMBINE,
+							64, 1, AIOSTREAM_MAX_COMBINE,
 							PGC_USERSET, GUC_UNIT_BLOCKS,
 							NULL, NULL, NULL);
 

@@ -6,7 +6,7 @@
 # --cassert uses a server built with assertions, which is made the first time
 # (some minutes) in ${AIOSTREAM_CACHE:-/var/tmp/aiostream-cache} and kept there.
 # TESTS="name ..." limits the suites to tests of these names; RESULTS=DIR keeps the output
-# of pg_regress and isolation tests there.
+# of pg_regress and isolation tests there.  RANDOM_STATEMENTS=N and RANDOM_SEED=N are t/012_random.pl's.
 #
 #   test/unit/*.c              programs that print TAP; linked with the files that their
 #                              "link: src/..." comment names
@@ -169,7 +169,8 @@ suite_tap() {
 	for name in $names; do
 		as_user mkdir -p "$work/tap/$name"
 		user_env=("PG_REGRESS=$perl/regress/pg_regress" "TESTDIR=$work/tap/$name"
-			"AIOSTREAM_TEST_DIR=$work/src/test" "${disk_env[@]}")
+			"AIOSTREAM_TEST_DIR=$work/src/test" "RANDOM_STATEMENTS=${RANDOM_STATEMENTS:-}" "RANDOM_SEED=${RANDOM_SEED:-}"
+			"${disk_env[@]}")
 		run_tap "t/$name" bash -c 'cd "$1" && exec perl -I "$2/perl" -I "$3/test" -I "$3/test/perl" "$3/test/t/$4.pl"' \
 			_ "$work/tap/$name" "$perl" "$work/src" "$name"
 		user_env=()
