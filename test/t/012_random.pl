@@ -59,6 +59,7 @@ sub emit_by
 	my @off = grep { $_ ne $scan } sort keys %all_scans;
 	quiet('SET aiostream.debug_force_nodes = on', map { "SET enable_$_ = off" } @off);
 	emit($sql);
+	$texts[-1] .= "    -- by $scan";
 	quiet('SET aiostream.debug_force_nodes = replace', map { "SET enable_$_ = on" } @off)
 	  unless $sql =~ /1 \/ /;    # it fails: see doomed()
 	return;
