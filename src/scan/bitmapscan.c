@@ -263,16 +263,17 @@ step_page(AiostreamBitmapScanState *state)
 			return false;
 		state->page = (TBMIterateResult *) per_block;
 		Assert(state->page->blockno == blkno);
+
+		/* not pinned by us too: core would not prune it */
+		if (BufferIsValid(pinned))
+			ReleaseBuffer(pinned);
 		reads = pgBufferUsage.shared_blks_read;
 		valid = table_scan_bitmap_next_block(scan, state->page);
-		if (BufferIsValid(pinned))
-		{
-			ReleaseBuffer(pinned);
-			aiostream_stream_uncount_hit(state->stream);
-		}
-		else
+		if (!BufferIsValid(pinned))
 			aiostream_stream_core_read(state->stream,
 									   pgBufferUsage.shared_blks_read == reads);
+		else if (pgBufferUsage.shared_blks_read == reads)
+			aiostream_stream_uncount_hit(state->stream);
 		if (valid)
 			return true;
 	}

@@ -277,30 +277,27 @@ following_page(HeapScanDesc scan, bool backward)
 }
 
 /*
- * Have core look at a page that the stream handed out.  The stream's pin keeps
- * the page in place until core has its own; the page was counted when the
- * stream pinned it, so core's look-up must not count as another hit.
+ * Have core look at a page that the stream handed out.  The stream's pin goes
+ * first: core prunes a page only if it is pinned once.  Should it be taken away in
+ * between, core reads it.  The page was counted when the stream pinned it,
+ * so core's look-up must not count as another hit.
  */
 static void
 load_page(AiostreamHeapScan *ascan, BlockNumber page, Buffer pinned)
 {
 	TableScanDesc sscan = &ascan->base.rs_base;
+	int64		reads;
 
 	if (BufferIsValid(pinned))
-	{
-		heapgetpage(sscan, page);
-		Assert(ascan->base.rs_cbuf == pinned);
 		ReleaseBuffer(pinned);
-		aiostream_stream_uncount_hit(ascan->stream);
-	}
-	else
-	{
-		int64		reads = pgBufferUsage.shared_blks_read;
+	reads = pgBufferUsage.shared_blks_read;
+	heapgetpage(sscan, page);
 
-		heapgetpage(sscan, page);
+	if (!BufferIsValid(pinned))
 		aiostream_stream_core_read(ascan->stream,
 								   pgBufferUsage.shared_blks_read == reads);
-	}
+	else if (pgBufferUsage.shared_blks_read == reads)
+		aiostream_stream_uncount_hit(ascan->stream);
 
 	ascan->at = page;
 	TestForOldSnapshot(sscan->rs_snapshot, sscan->rs_rd,

@@ -519,8 +519,8 @@ next_in_core(AiostreamIndexFetch *fetch, IndexScanDesc scan, ScanDirection direc
 }
 
 /*
- * Core's fetch of one entry's row, whose block the stream may have handed out:
- * its pin keeps the block in place until core has its own.
+ * Core's fetch of one entry's row, whose block the stream may have handed out.
+ * The stream's pin goes first: core prunes a page only if it is pinned once.
  */
 static bool
 fetch_row(AiostreamIndexFetch *fetch, const QueueEntry *queued_entry, TupleTableSlot *slot)
@@ -533,6 +533,8 @@ fetch_row(AiostreamIndexFetch *fetch, const QueueEntry *queued_entry, TupleTable
 
 	if (queued_entry->flags & ENTRY_ANNOUNCED)
 		buffer = take_block(fetch, ItemPointerGetBlockNumber(&queued_entry->tid));
+	if (BufferIsValid(buffer))
+		ReleaseBuffer(buffer);
 
 	hits = pgBufferUsage.shared_blks_hit;
 	reads = pgBufferUsage.shared_blks_read;
@@ -548,7 +550,6 @@ fetch_row(AiostreamIndexFetch *fetch, const QueueEntry *queued_entry, TupleTable
 
 	if (BufferIsValid(buffer))
 	{
-		ReleaseBuffer(buffer);
 		if (pgBufferUsage.shared_blks_hit != hits)
 			aiostream_stream_uncount_hit(fetch->stream);
 	}
