@@ -6,7 +6,7 @@
 # --cassert uses a server built with assertions, which is made the first time
 # (some minutes) in ${AIOSTREAM_CACHE:-/var/tmp/aiostream-cache} and kept there.
 # TESTS="name ..." limits the suites to tests of these names; RESULTS=DIR keeps the output
-# of pg_regress and isolation tests there.  RANDOM_STATEMENTS=N and RANDOM_SEED=N are t/012_random.pl's.
+# of pg_regress and isolation tests there.  RANDOM_STATEMENTS=N and RANDOM_SEED=N are soak/random.pl's.
 #
 #   test/unit/*.c              programs that print TAP; linked with the files that their
 #                              "link: src/..." comment names

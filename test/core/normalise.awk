@@ -7,7 +7,7 @@
 #   index in its title, and its lines come in core's order.
 # - The width of a column that stands alone, which follows from its longest
 #   line: title, rule, and the padding before the "+" of rows of many lines.
-# - The BRIN tests' warning that a plan has no "Seq Scan" in it: they look for these words.
+# - The BRIN tests' warnings that a plan has no "Seq Scan" or "Bitmap Heap Scan" in it: they look for these words.
 
 # --- titles and widths: put() writes a line after it has seen the next one
 
@@ -83,7 +83,7 @@ FNR == 1 {
 	printf "" > out
 }
 
-/^WARNING:  did not get seqscan plan for / { next }
+/^WARNING:  did not get (seqscan|bitmap indexscan) plan for / { next }
 
 { gsub(/Custom Scan \(AioSeqScan\)/, "Seq Scan") }
 

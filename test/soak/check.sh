@@ -48,14 +48,15 @@ read -r passed failed _ < <(awk -v status="$status" -f "$top/test/tap.awk" "$wor
 if [ "$failed" != 0 ]; then
 	say "exit status $status; the last lines:"
 	grep -v '^# issuing' "$work/soak.log" | tail -n 30 | sed 's/^/  | /'
-	for log in "$work"/soak/tmp_check/log/*.log; do
-		case $log in */regress_log*) continue ;; esac
+	for log in "$work"/soak/tmp_check/log/*; do
+		# there, why the script ended
+		case $log in */regress_log*) tail -n 15 "$log" | sed 's/^/  | /'; continue ;; esac
 		say "$(basename "$log"):"
 		{ grep -E 'PANIC|TRAP|terminated by signal|WARNING' "$log" || true; tail -n 20 "$log"; } | tail -n 60 | sed 's/^/  | /'
 	done
 fi
 if [ -n "${SOAK_RESULTS:-}" ]; then
-	cp "$work/soak.log" "$work"/soak/tmp_check/log/*.log "$SOAK_RESULTS/"
+	cp "$work/soak.log" "$work"/soak/tmp_check/log/* "$SOAK_RESULTS/"
 fi
 say ""
 say "$passed passed, $failed failed"

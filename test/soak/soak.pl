@@ -33,7 +33,13 @@ my $node = new_server('soak', initdb => ['--data-checksums'],
 	checkpoint_timeout => '30s', max_wal_size => '128MB', synchronize_seqscans => 'on', log_lock_waits => 'off',
 	deadlock_timeout => '500ms', log_error_verbosity => 'verbose');
 my $dir = $node->basedir;
-my (%load, %acknowledged);
+my (%load, %acknowledged, @clients);
+my ($keeper, $ours);
+# kinds of comparison, and what the planner is not to use for them
+my %scan_off = (
+	sequential => [], backward => [], parallel => [],
+	index => [qw(seqscan bitmapscan indexonlyscan sort)], descending => [qw(seqscan bitmapscan indexonlyscan sort)],
+	bitmap => [qw(seqscan indexscan indexonlyscan)], indexonly => [qw(seqscan bitmapscan indexscan sort)], ledger => []);
 my $stop = "$dir/stop";
 
 my $real_start = time;
@@ -269,7 +275,6 @@ sub spew
 	return;
 }
 
-my @clients;
 sub start_load
 {
 	unlink $stop;
@@ -297,7 +302,6 @@ sub stop_load
 
 # --- comparing under load -----------------------------------------------------
 
-my ($keeper, $ours);
 sub open_sessions
 {
 	local $ENV{PGAPPNAME} = 'soak_compare';
@@ -305,11 +309,6 @@ sub open_sessions
 	return;
 }
 sub close_sessions { leave($_) foreach grep { defined } $keeper, $ours; ($keeper, $ours) = (); return; }
-
-my %scan_off = (
-	sequential => [], backward => [], parallel => [],
-	index => [qw(seqscan bitmapscan indexonlyscan sort)], descending => [qw(seqscan bitmapscan indexonlyscan sort)],
-	bitmap => [qw(seqscan indexscan indexonlyscan)], indexonly => [qw(seqscan bitmapscan indexscan sort)], ledger => []);
 
 sub question
 {

@@ -8,8 +8,11 @@
 # Each twin lives in a schema of its own and is given the same script, one after
 # the other, so that rows and free space stand in the same places.  What could move
 # a row of one twin only is kept away: other sessions, the background writer (its
-# pins), ANALYZE's sampling (tables are small enough to be read in full), and free
-# choices of the planner (one kind of scan is enabled for each statement).
+# pins), ANALYZE's sampling (tables are small enough to be read in full), free
+# choices of the planner (one kind of scan is enabled for each statement), and pruning
+# on access, whose time depends on when a process last looked for the oldest
+# transaction: a prepared transaction holds it back, but for VACUUM and CLUSTER.
+# That our scans prune as core's is tested on its own at the end.
 use strict;
 use warnings;
 
@@ -70,13 +73,13 @@ sub back_to_normal
 	return;
 }
 
-# All that can be pruned now is, whichever way the next statement goes
-sub settle
+sub hold
 {
-	$script .= "SET enable_indexonlyscan = off;\nSELECT count(x) FROM t \\g /dev/null\nSELECT count(v) FROM u \\g /dev/null\n" .
-	  "SET enable_indexonlyscan = on;\n";
+	$script .= "BEGIN;\nSELECT txid_current() \\g /dev/null\n";
+	quiet("PREPARE TRANSACTION 'hold'");
 	return;
 }
+sub let_go { return quiet("COMMIT PREPARED 'hold'"); }
 
 # A condition, and the scans that can serve it
 sub condition
@@ -136,7 +139,6 @@ sub select_join
 	my @joins = qw(nestloop hashjoin mergejoin);
 	my $wanted = any(@joins);
 	my @off = map { "enable_$_" } grep { $_ ne $wanted } @joins;
-	settle();
 	quiet("SET aiostream.debug_force_nodes = " . any(qw(on off replace)), map { "SET $_ = off" } @off);
 	emit('SELECT ' . any('t.id, u.id, u.v', 't.id, t.ctid, u.ctid') . ' FROM t ' . any('', 'LEFT', 'RIGHT') .
 		" JOIN u ON u.t_id = t.id WHERE t.$condition AND u.v < " . below(100) . ' ORDER BY t.id, u.id LIMIT ' . any(10, 300))
@@ -151,7 +153,6 @@ sub select_parallel
 	my ($condition) = @{ condition() };
 	my @on = ('max_parallel_workers_per_gather = 2', 'parallel_setup_cost = 0', 'parallel_tuple_cost = 0',
 		'min_parallel_table_scan_size = 0', 'min_parallel_index_scan_size = 0');
-	settle();
 	quiet("SET aiostream.debug_force_nodes = " . any(qw(on replace)), map { "SET $_" } @on);
 	emit(any(
 		"SELECT count(*), sum(x), sum(hashtext(pad)::bigint) FROM t WHERE $condition",
@@ -315,7 +316,6 @@ sub declare
 	my $query = chance(0.2)
 	  ? "SELECT t.id, u.id AS uid, v FROM t JOIN u ON u.t_id = t.id WHERE x < 300 ORDER BY t.id, u.id"
 	  : "SELECT ctid, id, x FROM t WHERE $condition $order";
-	settle() if $query =~ /JOIN/;
 	$query .= ' FOR UPDATE' if $simple && $scroll =~ /^$|NO/ && $query !~ /JOIN/;
 	emit_by(any(@scans), "DECLARE $name $scroll CURSOR FOR $query");
 	$cursors{$name} = $scroll eq 'SCROLL' ? 'both' : 'forward';
@@ -385,7 +385,9 @@ sub maintain
 		"DROP TABLE IF EXISTS w; CREATE TABLE w AS SELECT * FROM t WHERE x < 500; CREATE INDEX ON w (id)",
 		'BEGIN; TRUNCATE t; SELECT count(*) FROM t; ROLLBACK',
 		'BEGIN; CLUSTER t USING t_pkey; DELETE FROM t; ROLLBACK');
+	let_go() if $what =~ /^(VACUUM|CLUSTER)/;
 	emit($what);
+	hold() if $what =~ /^(VACUUM|CLUSTER)/;
 	emit('SELECT ctid, id FROM w ORDER BY id DESC LIMIT 50') if $what =~ /TABLE w/;
 	return;
 }
@@ -423,6 +425,7 @@ emit("INSERT INTO u SELECT i, (i * 11) % 6000, i % 100, repeat('q', i % 80) FROM
 $next_id = 6001;
 emit('VACUUM (ANALYZE) t');
 emit('VACUUM (ANALYZE) u');
+hold();
 while (@texts < $statements)
 {
 	if (!$in_transaction && chance(0.08)) { begin(); }
@@ -432,16 +435,18 @@ while (@texts < $statements)
 	else { any(@kinds)->(); }
 }
 end_transaction() if $in_transaction;
+let_go();
 foreach my $table (qw(t u))
 {
+	emit("VACUUM $table");
 	emit("SELECT count(*), md5(string_agg(r::text || ctid, ',')) FROM $table r");
 }
 
 # --- the twins -----------------------------------------------------------------
 
-my $node = new_server('random', shared_buffers => '2MB', max_worker_processes => 12, bgwriter_lru_maxpages => 0,
+my $node = new_server('random', shared_buffers => '2MB', max_worker_processes => 12, max_prepared_transactions => 2, bgwriter_lru_maxpages => 0,
 	max_logical_replication_workers => 0, statement_timeout => '60s');
-value($node, 'CREATE EXTENSION IF NOT EXISTS amcheck');
+value($node, 'CREATE EXTENSION amcheck; CREATE EXTENSION pageinspect');
 my @twins = (
 	[ 'plain', 'heap', 'aiostream.enable' => 'off' ],
 	[ 'aioheap', 'aioheap' ],
@@ -501,10 +506,40 @@ foreach my $name (qw(aioheap nodes))
 	diag first_difference($answers{plain}[$first] // 'none', $answers{$name}[$first] // 'none');
 	diag 'before it: ' . join "\n  ", @texts[ max(0, $first - 12) .. $first - 1 ];
 }
+prunes();
 $node->stop;
 is(count_in(log_since($node), qr/PANIC|TRAP|terminated by signal|WARNING:  (?!there is)/), 0, 'no crash, no warning')
   or diag join "\n", log_since($node) =~ /^.*(?:PANIC|TRAP|terminated by|WARNING: ).*$/mg;
 done_testing();
+
+# Line pointers after a scan of a table with dead rows on full pages
+sub prunes
+{
+	my %scans = (
+		seqscan => 'SELECT sum(x) FROM p', indexscan => 'SELECT sum(x) FROM p WHERE id > 0', bitmapscan => 'SELECT sum(x) FROM p WHERE id > 0',
+		copy => 'COPY p TO STDOUT \g /dev/null');
+	foreach my $scan (sort keys %scans)
+	{
+		my %left;
+		foreach my $way ('plain', 'aioheap', 'nodes')
+		{
+			my $am = $way eq 'aioheap' ? 'aioheap' : 'heap';
+			my $enable = $way eq 'plain' ? 'off' : 'on';
+			my $off = join ' ', map { "SET enable_$_ = off;" } grep { $_ ne $scan && $scan ne 'copy' } sort keys %all_scans;
+			value($node, "DROP TABLE IF EXISTS p; CREATE TABLE p (id int PRIMARY KEY, x int, pad text) USING $am;
+				INSERT INTO p SELECT g, g, repeat('p', 100) FROM generate_series(1, 6000) g");
+			value($node, 'DELETE FROM p WHERE id % 5 = 1');
+			value($node, 'SET aiostream.enable = off; UPDATE p SET x = x + 1 WHERE id % 5 = 2');
+			value($node, "SELECT aiostream_evict('p')");
+			value($node, "SET aiostream.enable = $enable; SET aiostream.debug_force_nodes = on; $off $scans{$scan}");
+			$left{$way} = value($node, "SELECT string_agg(flags || ': ' || n, ', ') FROM (SELECT lp_flags AS flags, count(*) AS n
+				FROM generate_series(0, pg_relation_size('p') / 8192 - 1) b, heap_page_items(get_raw_page('p', b::int)) GROUP BY 1 ORDER BY 1) q");
+		}
+		like($left{plain}, qr/3: /, "$scan: core's leaves dead line pointers");
+		is($left{$_}, $left{plain}, "$scan: $_ prunes as core does") foreach 'aioheap', 'nodes';
+	}
+	return;
+}
 
 sub min { return $_[0] < $_[1] ? $_[0] : $_[1]; }
 sub max { return $_[0] > $_[1] ? $_[0] : $_[1]; }
