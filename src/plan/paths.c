@@ -335,12 +335,34 @@ add_paths(PlannerInfo *root, RelOptInfo *rel)
 		add_partial_path(rel, lfirst(lc));
 }
 
+/*
+ * Has core a path already that is cheaper than it is to make a stream? Then it is
+ * a matter of a few pages, and looking further would only slow down planning.
+ */
+static bool
+too_cheap_for_us(RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->pathlist)
+	{
+		Path	   *path = (Path *) lfirst(lc);
+
+		if (PATH_REQ_OUTER(path) == NULL &&
+			path->total_cost < AIOSTREAM_STREAM_COST * seq_page_cost)
+			return true;
+	}
+	return false;
+}
+
 static void
 set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
 	if (prev_set_rel_pathlist_hook != NULL)
 		prev_set_rel_pathlist_hook(root, rel, rti, rte);
 
+	if (!aiostream_enable || (!aiostream_debug_force_nodes && too_cheap_for_us(rel)))
+		return;
 	if (rel_supported(rel, rte))
 		add_paths(root, rel);
 }

@@ -21,6 +21,9 @@ extern void aiostream_cost_seqscan(Path *path, PlannerInfo *root,
  */
 extern Cost aiostream_cost_saved(double pages, double page_cost, Oid tablespace);
 
+/* What making a stream costs at least, in units of seq_page_cost; see cost.c */
+#define AIOSTREAM_STREAM_COST 12.0
+
 /* Scans that fetch fewer pages keep core's plan. */
 #define AIOSTREAM_MIN_FETCHED_PAGES 16
 
