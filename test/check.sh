@@ -58,10 +58,14 @@ run_tap() {
 	sed -nE 's/^(1\.\.0|ok [0-9]+.*) *# *[Ss][Kk][Ii][Pp][[:alpha:]]* *(.*)/          skipped: \2/p' "$log" | sort | uniq -c | head -n 5
 	if [ "${counts[1]}" != 0 ]; then
 		say "          exit status $status; what it printed:"
-		grep -vE '^ok ' "$log" | tail -n 60 | sed 's/^/          | /'
+		# first what failed, wherever it stands between the notes
+		awk '/^not ok/ { left = 16 } /^ok |^# (issuing|results|connect output)/ { left = 0 } left-- > 0' "$log" |
+			cut -c 1-500 | head -n 80 | sed 's/^/          | /'
+		grep -vE '^ok |^not ok' "$log" | tail -n 30 | sed 's/^/          | /'
 		# servers' logs of TAP tests
 		for log in $(find "$work/tap/$(basename "$name" .pl)" -path '*/log/*.log' ! -name 'regress_log*' -newer "$work/mark" 2>/dev/null); do
 			say "          $(basename "$log"):"
+			grep -E 'ERROR:|PANIC:|TRAP:|terminated by signal' "$log" | tail -n 15 | sed 's/^/          | /' || true
 			tail -n 25 "$log" | sed 's/^/          | /'
 		done
 	fi

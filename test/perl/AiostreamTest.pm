@@ -326,7 +326,9 @@ sub still_streams
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	evict($node, $table);
 	value($node, 'SELECT aiostream_stat_reset()');
-	is(value($node, "SELECT count(*) FROM $table"), $expected, "$after: right answer");
+	# a table vacuumed by now may be answered from an index alone
+	my $scan = 'SET enable_indexonlyscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off';
+	is(value($node, "$scan; SELECT count(*) FROM $table"), $expected, "$after: right answer");
 	my $counters = counters($node);
 	my $pages = value($node, "SELECT pg_relation_size('$table') / 8192");
 	cmp_ok($counters->{core_reads}, '<=', 2, "$after: look-ahead reads the table");
