@@ -108,6 +108,22 @@ COMMENT ON VIEW aiostream_ios IS
 GRANT SELECT ON aiostream_ios TO PUBLIC;
 
 --
+-- Warming up
+--
+
+CREATE FUNCTION aiostream_prewarm(
+    rel regclass,
+    mode text DEFAULT 'buffer',
+    fork text DEFAULT 'main',
+    first bigint DEFAULT NULL,
+    last bigint DEFAULT NULL)
+RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL SAFE;
+COMMENT ON FUNCTION aiostream_prewarm(regclass, text, text, bigint, bigint) IS
+'read a relation into shared buffers in large reads, with pg_prewarm''s arguments; returns the number of blocks';
+
+--
 -- Cold measurements
 --
 

@@ -8,6 +8,7 @@ below() {	# what a folder may see beside itself
 	buffer | worker) echo engine/engine.h ;;
 	stream) echo buffer/buffer.h ;;
 	scan) echo stream/stream.h ;;
+	maintenance) echo stream/stream.h ;;
 	plan | am) echo scan/scan.h ;;
 	bench) echo stream/stream.h buffer/buffer.h engine/engine.h ;;
 	root) ls src/*/*.h | sed 's,^src/,,' | grep -v _internal ;;

@@ -1,7 +1,7 @@
 -- The extension's objects: what there is, signatures, volatility, parallel safety,
 -- privileges, comments, columns.
 BEGIN;
-SELECT plan(93);
+SELECT plan(98);
 
 CREATE TEMP VIEW members AS
 SELECT classid, objid, pg_describe_object(classid, objid, 0) AS object
@@ -31,6 +31,7 @@ SELECT set_eq($$ SELECT object FROM members WHERE classid NOT IN ('pg_type'::reg
 	'function aiostream_evict(regclass)',
 	'function aiostream_info()',
 	'function aiostream_io_status()',
+	'function aiostream_prewarm(regclass,text,text,bigint,bigint)',
 	'function aiostream_stat_counters()',
 	'function aiostream_stat_reset()',
 	'view aiostream_ios',
@@ -59,6 +60,7 @@ INSERT INTO wanted VALUES
 	('aiostream_release_schema', 'schema regnamespace', 'TABLE(relation regclass, switched boolean, message text)', true, 'v', 'u', true),
 	('aiostream_verify', 'rel regclass, check_toast boolean DEFAULT true, heapallindexed boolean DEFAULT true, skip text DEFAULT ''none''::text', 'TABLE(relation regclass, blkno bigint, offnum integer, attnum integer, msg text)', true, 'v', 'u', true),
 	('aiostream_evict', 'rel regclass', 'bigint', true, 'v', 'u', true),
+	('aiostream_prewarm', 'rel regclass, mode text DEFAULT ''buffer''::text, fork text DEFAULT ''main''::text, first bigint DEFAULT NULL::bigint, last bigint DEFAULT NULL::bigint', 'bigint', false, 'v', 's', true),
 	('aiostream_stat_reset', '', 'void', true, 'v', 's', false),
 	('aiostream_debug_fault', 'point text, action text', 'void', true, 'v', 'u', false),
 	('aiostream_debug_fault_waiters', 'point text', 'integer', true, 'v', 'u', false),
@@ -103,6 +105,7 @@ SELECT lives_ok('SELECT * FROM pg_stat_aiostream', 'everyone may select from pg_
 SELECT lives_ok('SELECT * FROM aiostream_ios', 'everyone may select from aiostream_ios');
 SELECT throws_ok('SELECT aiostream_stat_reset()', '42501', NULL, 'not everyone may reset counters');
 SELECT throws_ok('SELECT aiostream_evict(''pg_class'')', '42501', NULL, 'not everyone may evict');
+SELECT throws_ok('SELECT aiostream_prewarm(''pg_authid'')', '42501', NULL, 'what may not be read may not be prewarmed');
 SELECT throws_ok('SELECT * FROM aiostream_bench_read(''pg_class'', ''sequential'')', '42501', NULL, 'not everyone may bench a table');
 SELECT throws_ok('SELECT aiostream_debug_fault(''reaper'', ''off'')', '42501', NULL, 'not everyone may arm fault points');
 SELECT throws_ok('SET aiostream.debug_force_nodes = on', '42501', NULL, 'not everyone may force nodes');
