@@ -309,6 +309,13 @@ indexscan_begin(CustomScanState *node, EState *estate, int eflags)
 		vmbuffer = &state->indexonly->ioss_VMBuffer;
 		node->ss.ps.ExecProcNode = indexonlyscan_exec_node;
 	}
+
+	/*
+	 * Subplans in the index's conditions become ours: nobody looks for them in
+	 * core's node, but EXPLAIN and parallel query need to know of them.
+	 */
+	node->ss.ps.subPlan = list_concat(node->ss.ps.subPlan, core->subPlan);
+	core->subPlan = NIL;
 	state->descending = ScanDirectionIsBackward(planned);
 	state->fetch = aiostream_indexfetch_create(estate->es_query_cxt, vmbuffer, careful);
 }
@@ -326,18 +333,12 @@ static void
 indexscan_rescan(CustomScanState *node)
 {
 	AiostreamIndexScanState *state = (AiostreamIndexScanState *) node;
-	PlanState  *core = core_node(state);
 
 	aiostream_indexfetch_rescan(state->fetch);
 
-	/* Straight to the core node's own part where the rest has nothing to do. */
-	if (core->subPlan != NIL || core->initPlan != NIL)
-	{
-		if (node->ss.ps.chgParam != NULL)
-			UpdateChangedParamSet(core, node->ss.ps.chgParam);
-		ExecReScan(core);
-	}
-	else if (state->index != NULL)
+	/* Straight to the core node's own part: for the rest there is nothing to do. */
+	Assert(core_node(state)->subPlan == NIL && core_node(state)->initPlan == NIL);
+	if (state->index != NULL)
 		ExecReScanIndexScan(state->index);
 	else
 		ExecReScanIndexOnlyScan(state->indexonly);
@@ -460,13 +461,17 @@ explain_conditions(AiostreamIndexScanState *state, List *conditions, List *ances
 	if (conditions == NIL)
 		return;
 
-	/* core's node, as conditions on an index are about its columns */
-	context = set_deparse_context_plan(es->deparse_cxt, core_node(state)->plan,
-									   lcons(state->css.ss.ps.plan, ancestors));
+	/*
+	 * Core's node, as conditions on an index are about its columns.  The list is
+	 * our caller's, for the nodes beside us too: it must be as it was afterwards.
+	 */
+	ancestors = lcons(state->css.ss.ps.plan, ancestors);
+	context = set_deparse_context_plan(es->deparse_cxt, core_node(state)->plan, ancestors);
 	ExplainPropertyText("Index Cond",
 						deparse_expression((Node *) make_ands_explicit(conditions),
 										   context, es->verbose, false),
 						es);
+	ancestors = list_delete_first(ancestors);
 
 	if (es->analyze && instrument != NULL &&
 		(instrument->nfiltered2 > 0 || es->format != EXPLAIN_FORMAT_TEXT))

@@ -44,8 +44,5 @@ aiostream_explain_qual(const char *label, List *qual, CustomScanState *node,
 	expr = (Node *) make_ands_explicit(qual);
 	context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
 	ExplainPropertyText(label,
-						deparse_expression(expr, context,
-										   list_length(es->rtable) > 1 || es->verbose,
-										   false),
-						es);
+						deparse_expression(expr, context, es->verbose, false), es);
 }
