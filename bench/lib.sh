@@ -81,6 +81,44 @@ CHECKPOINT;
 SQL
 }
 
+# load_index_table NAME MB [TABLESPACE]: the same with columns to index: k follows the
+# table within 50 pages or so (39 rows a page), r is in no order at all
+load_index_table() {
+	local rows=$(($2 * 1024 * 1024 / 210))
+	step "loading $1: $2 MB, $rows rows of about 200 bytes"
+	sql -d postgres >/dev/null <<SQL
+SET maintenance_work_mem = '256MB';
+BEGIN;
+CREATE TABLE $1 (id int, k int, r int, x int, payload text) ${3:+TABLESPACE $3};
+COPY $1 FROM PROGRAM
+  'awk ''BEGIN {srand(20260731); p = sprintf("%160s", ""); gsub(/ /, "aiostream ", p); p = substr(p, 1, 156);
+                for (i = 1; i <= $rows; i++)
+                    printf "%d\t%d\t%d\t%d\t%s\n", i, i + int(rand() * 1950), int(rand() * 2000000000), i % 1000, p}'''
+  WITH (FREEZE);
+CREATE INDEX $1_id ON $1 (id) ${3:+TABLESPACE $3};
+CREATE INDEX $1_k ON $1 (k) ${3:+TABLESPACE $3};
+CREATE INDEX $1_r ON $1 (r) ${3:+TABLESPACE $3};
+COMMIT;
+VACUUM (ANALYZE) $1;
+CHECKPOINT;
+SQL
+}
+
+# slow_disk MB LATENCY: a disk that takes LATENCY ms for a read, mounted at $work/disk/mnt, with
+# a folder $space for a tablespace.  Root only.
+slow_disk() {
+	is_root || die "making a slow disk needs root"
+	"$top/test/deps.sh" test
+	step "making a disk with $2 ms latency"
+	cleanup_hooks+=(slow_disk_down)
+	# writes are not what is measured: no delay
+	"$top/test/slowdisk" up "$work/disk" "$1" "$2" 0 >"$work/slowdisk.log" 2>&1 ||
+		die "no slow disk here: $(tail -n 1 "$work/slowdisk.log")"
+	space=$work/disk/mnt/tablespace
+	install -d -o "$run_user" -g "$(id -g "$run_user")" -m 700 "$space"
+}
+slow_disk_down() { "$top/test/slowdisk" down "$work/disk" >/dev/null 2>&1; }
+
 # use_table CLUSTER NAME: sets table, total_mb, and files (its segments)
 use_table() {
 	local first n
@@ -146,23 +184,30 @@ make_page_cached() {
 	cat "${files[@]}" >/dev/null
 }
 prepare=make_cold
+prepare_group=	# in place of it, while not empty
 
 # timed_query SETTINGS QUERY: sets seconds, cpu, answer
 timed_query() {
-	local before after out
-	$prepare
+	local before after out backend
+	${prepare_group:-$prepare}
 	before=$(cpu_seconds)
 	# one session; the clock runs around the query only
 	out=$(sql -d postgres <<SQL
 $1
 SELECT extract(epoch FROM clock_timestamp()) AS t0 \gset
 $2;
-SELECT extract(epoch FROM clock_timestamp()) - :t0;
+SELECT pg_backend_pid(), extract(epoch FROM clock_timestamp()) - :t0;
 SQL
 	)
+	# its CPU time is the postmaster's once it is gone, and would be missed in between
+	backend=$(tail -n 1 <<<"$out" | cut -d'|' -f1)
+	for _ in $(seq 200); do
+		[ -e "/proc/$backend" ] || break
+		sleep 0.01
+	done
 	after=$(cpu_seconds)
 	answer=$(head -n 1 <<<"$out")
-	seconds=$(tail -n 1 <<<"$out")
+	seconds=$(tail -n 1 <<<"$out" | cut -d'|' -f2)
 	cpu=$(calc "$after - $before")
 }
 
@@ -200,20 +245,28 @@ record() { printf '%s|%s|%s|%s|%s|%s\n' "$@" >>"$work/results"; }
 cells=()
 # cell GROUP CONTENDER SETTINGS QUERY
 cell() { cells+=("$1|$2|$3|$4"); }
+# By group, where it is not as for sequential scans: the plan node that contenders
+# other than plain are to have, and the one that plain is to have; what precedes each
+# run in place of $prepare; MB that the query needs.
+declare -A wanted_node=() plain_node=() group_prepare=() group_mb=()
 
-# "NAME|COMMAND": the command prints MB/s, once a round; recorded in all groups as
-# what reading the table at that speed takes
+# "NAME|COMMAND|GROUP|...": the command prints MB/s, once a round; recorded in these groups
+# (none: in all) as what reading the group's MB at that speed takes
 ceilings=()
 
-# check_plan CELL: a contender called "plain..." must not, all others must use AioSeqScan
+# check_plan CELL: a contender called "plain..." must not, all others must use our node
 check_plan() {
-	local group contender settings query plan workers
+	local group contender settings query plan workers node
 	IFS='|' read -r group contender settings query <<<"$1"
 	plan=$(sql -d postgres -c "$settings EXPLAIN (COSTS OFF) $query")
 	case $contender in
-	plain*) [[ $plan != *AioSeqScan* ]] || die "the planner chose AioSeqScan for $contender" ;;
-	*) [[ $plan == *AioSeqScan* ]] || die "the planner did not choose AioSeqScan for $contender: $plan" ;;
+	plain*)
+		[[ $plan != *"(Aio"* ]] || die "the planner chose one of our nodes for $contender: $plan"
+		node=${plain_node[$group]:-Scan}
+		;;
+	*) node=${wanted_node[$group]:-AioSeqScan} ;;
 	esac
+	[[ $plan == *"$node"* ]] || die "the planner did not choose $node for $contender: $plan"
 	workers=$(sed -n 's/.*max_parallel_workers_per_gather = \([1-9][0-9]*\).*/\1/p' <<<"$settings")
 	[ -z "$workers" ] || [[ $plan == *"Workers Planned: $workers"* ]] ||
 		die "the planner did not choose $workers workers for $contender: $plan"
@@ -221,7 +274,7 @@ check_plan() {
 
 # run_rounds N
 run_rounds() {
-	local round order c group contender settings query last name speed
+	local round order c group contender settings query last name speed command groups
 	declare -A expected=()
 	for c in "${cells[@]}"; do
 		check_plan "$c"
@@ -236,23 +289,25 @@ run_rounds() {
 		last=
 		for c in "${order[@]}"; do
 			IFS='|' read -r group contender settings query <<<"$c"
+			prepare_group=${group_prepare[$group]:-}
 			timed_query "$settings" "$query"
 			[ "${expected[$query]:=$answer}" = "$answer" ] ||
 				die "$contender answered \"$answer\" to \"$query\", others \"${expected[$query]}\""
-			record "$group" "$contender" "$round" "$seconds" "$cpu" "$total_mb"
+			record "$group" "$contender" "$round" "$seconds" "$cpu" "${group_mb[$group]:-$total_mb}"
 			[ "$group" = "$last" ] || printf '%s      %s:' "${last:+$'\n'}" "$group"
 			printf ' %s %.2f s' "$contender" "$seconds"
 			last=$group
 		done
 		printf '\n'
 		for c in "${ceilings[@]}"; do
-			name=${c%%|*}
-			speed=$(${c#*|})
+			IFS='|' read -r name command groups <<<"$c"
+			speed=$($command)
 			[ "$speed" != "?" ] || { say "      $name: fio failed"; continue; }
 			say "      $name: $speed MB/s"
+			[ -n "$groups" ] || groups=$(printf '%s\n' "${cells[@]}" | cut -d'|' -f1 | awk '!seen[$0]++')
 			while read -r group; do
-				record "$group" "$name" "$round" "$(calc "$total_mb / $speed")" - "$total_mb"
-			done < <(printf '%s\n' "${cells[@]}" | cut -d'|' -f1 | awk '!seen[$0]++')
+				record "$group" "$name" "$round" "$(calc "${group_mb[$group]:-$total_mb} / $speed")" - "${group_mb[$group]:-$total_mb}"
+			done < <(tr '|' '\n' <<<"$groups")
 		done
 	done
 }

@@ -17,17 +17,8 @@ rounds=${ROUNDS:-5}
 mb=$(size_mb SIZE "${SIZE:-650MB}")
 latency=${READ_MS:-1}
 
-is_root || die "making a slow disk needs root"
-"$top/test/deps.sh" test
 bench_server $((mb * 3 / 2 + 1000))
-step "making a disk with $latency ms latency"
-disk_down() { "$top/test/slowdisk" down "$work/disk" >/dev/null 2>&1; }
-cleanup_hooks+=(disk_down)
-# writes are not what is measured: no delay
-"$top/test/slowdisk" up "$work/disk" $((mb * 5 / 4 + 200)) "$latency" 0 >"$work/slowdisk.log" 2>&1 ||
-	die "no slow disk here: $(tail -n 1 "$work/slowdisk.log")"
-space=$work/disk/mnt/tablespace
-install -d -o "$run_user" -g "$(id -g "$run_user")" -m 700 "$space"
+slow_disk $((mb * 5 / 4 + 200)) "$latency"
 
 bench_cluster data "shared_preload_libraries = 'aiostream'" "aiostream.io_method = '${IO_METHOD:-auto}'"
 sql -d postgres -c "CREATE EXTENSION aiostream" -c "CREATE TABLESPACE slow LOCATION '$space'" >/dev/null

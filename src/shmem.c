@@ -17,6 +17,7 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "stream/stream.h"
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
@@ -35,6 +36,7 @@ request_shmem(void)
 	RequestAddinShmemSpace(CACHELINEALIGN(aiostream_faults_shmem_size()));
 	RequestAddinShmemSpace(CACHELINEALIGN(aiostream_engine_shmem_size()));
 	RequestAddinShmemSpace(CACHELINEALIGN(aiostream_buffer_shmem_size()));
+	RequestAddinShmemSpace(CACHELINEALIGN(aiostream_stream_shmem_size()));
 	RequestNamedLWLockTranche("aiostream", aiostream_engine_nlwlocks());
 	aiostream_buffer_shmem_request();
 }
@@ -53,6 +55,7 @@ startup_shmem(void)
 	aiostream_faults_shmem_init(found);
 	aiostream_engine_shmem_init(found);
 	aiostream_buffer_shmem_init(found);
+	aiostream_stream_shmem_init(found);
 	LWLockRelease(AddinShmemInitLock);
 	shmem_is_ready = true;
 }

@@ -111,6 +111,10 @@ extern int	aiostream_target_read_sparse(AiostreamTarget *target,
 										 BlockNumber start, int n,
 										 const bool *wanted, AiostreamBlock *out);
 
+/* Is the block in shared buffers? Then *out says so, and that has been counted. */
+extern bool aiostream_target_find(AiostreamTarget *target, BlockNumber blkno,
+								  AiostreamBlock *out);
+
 /*
  * Pin blkno if it is still where block->hint says and valid.  Returns
  * InvalidBuffer if not: the caller reads it through core then.  The caller

@@ -252,6 +252,20 @@ read_run(AiostreamTarget *target, BlockNumber start, int n, const bool *wanted,
 	return run.n;
 }
 
+bool
+aiostream_target_find(AiostreamTarget *target, BlockNumber blkno, AiostreamBlock *out)
+{
+	Buffer		found = aiostream_buffer_lookup(target, blkno);
+
+	if (!BufferIsValid(found))
+		return false;
+	out->hint = found;
+	memset(&out->io, 0, sizeof(AiostreamIoRef));
+	out->hit = true;
+	target->counters.hits++;
+	return true;
+}
+
 int
 aiostream_target_read_sparse(AiostreamTarget *target, BlockNumber start, int n,
 							 const bool *wanted, AiostreamBlock *out)
@@ -264,7 +278,6 @@ aiostream_target_read_sparse(AiostreamTarget *target, BlockNumber start, int n,
 
 	while (i < n)
 	{
-		Buffer		found;
 		bool		stalled;
 
 		if (wanted != NULL && !wanted[i])
@@ -272,13 +285,8 @@ aiostream_target_read_sparse(AiostreamTarget *target, BlockNumber start, int n,
 			i++;
 			continue;
 		}
-		found = aiostream_buffer_lookup(target, start + i);
-		if (BufferIsValid(found))
+		if (aiostream_target_find(target, start + i, &out[i]))
 		{
-			out[i].hint = found;
-			memset(&out[i].io, 0, sizeof(AiostreamIoRef));
-			out[i].hit = true;
-			target->counters.hits++;
 			i++;
 			continue;
 		}

@@ -220,7 +220,7 @@ start_scan(AiostreamBitmapScanState *state)
 	start_bitmap(state);
 	if (aiostream_stream_usable(ss->ss_currentRelation) && scan->rs_nblocks > 0)
 	{
-		AiostreamStreamOptions options = {-1, -1, -1, -1, false, true};
+		AiostreamStreamOptions options = {-1, -1, -1, -1, false, true, false};
 
 		if (state->stream == NULL)
 			state->stream = aiostream_stream_begin(ss->ss_currentRelation, MAIN_FORKNUM,

@@ -70,7 +70,7 @@ typedef struct QueueEntry
 #define CAREFUL_PART		8
 
 /* Blocks announced a short while ago: a table indexed by block number */
-#define RECENT_BLOCKS		1024
+#define RECENT_BLOCKS		16384
 
 typedef struct RecentBlock
 {
@@ -117,6 +117,7 @@ struct AiostreamIndexFetch
 	RecentBlock *recent;
 	uint32		announcements;
 	uint64		pauses;			/* of the look-ahead, as collapses */
+	AiostreamLeafAhead *leaves; /* NULL: not of this index */
 };
 
 AiostreamIndexFetch *
@@ -293,6 +294,19 @@ queue_too_long(AiostreamIndexFetch *fetch, int barren)
 		(Size) queued(fetch) * sizeof(QueueEntry) + fetch->data_size >= memory;
 }
 
+/* The next entry of the index scan, whose leaf pages are read ahead, too */
+static ItemPointer
+next_entry(AiostreamIndexFetch *fetch)
+{
+	int64		reads = pgBufferUsage.shared_blks_read;
+	ItemPointer tid = index_getnext_tid(fetch->scan, fetch->direction);
+
+	if (tid != NULL && fetch->leaves != NULL)
+		aiostream_leafahead_entry(fetch->leaves, fetch->scan, fetch->direction,
+								  pgBufferUsage.shared_blks_read != reads);
+	return tid;
+}
+
 /* The stream's callback: read index entries up to one with a new block. */
 static BlockNumber
 next_block(AiostreamStream *stream, void *callback_private, void *per_block)
@@ -311,7 +325,7 @@ next_block(AiostreamStream *stream, void *callback_private, void *per_block)
 			break;
 		}
 		CHECK_FOR_INTERRUPTS();
-		tid = index_getnext_tid(fetch->scan, fetch->direction);
+		tid = next_entry(fetch);
 		if (tid == NULL)
 		{
 			fetch->at_end = true;
@@ -373,9 +387,10 @@ refill_queue(AiostreamIndexFetch *fetch)
  */
 
 static void
-start_stream(AiostreamIndexFetch *fetch, Relation heap)
+start_stream(AiostreamIndexFetch *fetch, IndexScanDesc scan)
 {
-	AiostreamStreamOptions options = {-1, -1, -1, -1, false, true};
+	Relation	heap = scan->heapRelation;
+	AiostreamStreamOptions options = {-1, -1, -1, -1, false, true, true};
 	MemoryContext old = MemoryContextSwitchTo(fetch->cxt);
 
 	fetch->nblocks = RelationGetNumberOfBlocks(heap);
@@ -385,6 +400,11 @@ start_stream(AiostreamIndexFetch *fetch, Relation heap)
 	for (int i = 0; i < RECENT_BLOCKS; i++)
 		fetch->recent[i].blkno = InvalidBlockNumber;
 	MemoryContextSwitchTo(old);
+
+	/* in a parallel scan, the next leaf is another process's */
+	if (scan->parallel_scan == NULL)
+		fetch->leaves = aiostream_leafahead_create(fetch->cxt, scan->indexRelation,
+												   fetch->careful);
 }
 
 /* To AHEAD, if possible; the index scan stands at the entry handed out last. */
@@ -402,7 +422,7 @@ start_ahead(AiostreamIndexFetch *fetch, IndexScanDesc scan)
 
 	Assert(queued(fetch) == 0 && !fetch->holding && !scan->xs_heap_continue);
 	if (fetch->stream == NULL)
-		start_stream(fetch, scan->heapRelation);
+		start_stream(fetch, scan);
 	else
 		aiostream_stream_reset(fetch->stream);
 	fetch->ahead = true;
@@ -425,6 +445,8 @@ stop_ahead(AiostreamIndexFetch *fetch)
 	empty_queue(fetch);
 	if (fetch->stream != NULL)
 		aiostream_stream_reset(fetch->stream);
+	if (fetch->leaves != NULL)
+		aiostream_leafahead_restart(fetch->leaves);
 	fetch->ahead = false;
 	fetch->wanted = false;
 	fetch->misses = 0;
@@ -640,6 +662,9 @@ aiostream_indexfetch_end(AiostreamIndexFetch *fetch)
 	if (fetch->stream != NULL)
 		aiostream_stream_end(fetch->stream);
 	fetch->stream = NULL;
+	if (fetch->leaves != NULL)
+		aiostream_leafahead_end(fetch->leaves);
+	fetch->leaves = NULL;
 }
 
 void

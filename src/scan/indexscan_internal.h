@@ -52,4 +52,21 @@ extern void aiostream_indexfetch_end(AiostreamIndexFetch *fetch);
 extern void aiostream_indexfetch_stats(AiostreamIndexFetch *fetch,
 									   AiostreamStreamStats *stats);
 
+/*
+ * leafahead.c: reading a B-tree's leaf pages ahead.  _create returns NULL for other
+ * indexes.  Call _entry after each entry that the scan has read, with its
+ * direction (missed: a page was read for it); it may wait for reads.  _restart
+ * when the scan is moved.
+ */
+typedef struct AiostreamLeafAhead AiostreamLeafAhead;
+
+extern AiostreamLeafAhead *aiostream_leafahead_create(MemoryContext cxt, Relation index,
+													  bool careful);
+extern void aiostream_leafahead_entry(AiostreamLeafAhead *ahead, IndexScanDesc scan,
+									  ScanDirection direction, bool missed);
+extern void aiostream_leafahead_restart(AiostreamLeafAhead *ahead);
+extern void aiostream_leafahead_end(AiostreamLeafAhead *ahead);
+extern void aiostream_leafahead_stats(AiostreamLeafAhead *ahead,
+									  AiostreamStreamStats *stats);
+
 #endif							/* AIOSTREAM_INDEXSCAN_INTERNAL_H */

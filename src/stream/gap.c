@@ -16,9 +16,11 @@
 #define RETRY 16
 
 void
-aiostream_gap_init(AiostreamGap *gap)
+aiostream_gap_init(AiostreamGap *gap, int choice)
 {
-	gap->current = 0;
+	if (choice < 0 || choice >= AIOSTREAM_GAP_CHOICES)
+		choice = 0;
+	gap->current = choice;
 	gap->epochs = 0;
 	for (int i = 0; i < AIOSTREAM_GAP_CHOICES; i++)
 		gap->rate[i] = 0;
@@ -30,24 +32,49 @@ aiostream_gap_blocks(const AiostreamGap *gap)
 	return gap->current == 0 ? 0 : 1 << (gap->current - 1);
 }
 
+/* Is choice i, larger than j, worth what it reads in vain? Both were tried. */
+static bool
+pays(const AiostreamGap *gap, int i, int j)
+{
+	return gap->rate[i] >= gap->rate[j] * GAIN;
+}
+
 void
 aiostream_gap_epoch(AiostreamGap *gap, double rate)
 {
 	int			i = gap->current;
 	int			up = i + 1;
 	int			down = i - 1;
+	bool		can_up = up < AIOSTREAM_GAP_CHOICES;
+	bool		can_down = down >= 0;
 
 	gap->rate[i] = gap->rate[i] == 0 ? rate : (gap->rate[i] + rate) / 2;
 	gap->epochs++;
 
-	if (down >= 0 && gap->rate[down] > 0 && gap->rate[i] < gap->rate[down] * GAIN)
-		gap->current = down;	/* not worth what it reads in vain */
-	else if (up < AIOSTREAM_GAP_CHOICES &&
-			 (gap->rate[up] == 0 || gap->rate[up] > gap->rate[i] * GAIN))
+	if (can_down && gap->rate[down] > 0 && !pays(gap, i, down))
+		gap->current = down;
+	else if (can_up && (gap->rate[up] == 0 || pays(gap, up, i)))
 		gap->current = up;
+	else if (can_down && gap->rate[down] == 0)
+		gap->current = down;
 	else if (gap->epochs % RETRY == 0)
 	{
-		if (up < AIOSTREAM_GAP_CHOICES)
+		if (can_up)
 			gap->rate[up] = 0;
+		if (can_down)
+			gap->rate[down] = 0;
 	}
+}
+
+int
+aiostream_gap_best(const AiostreamGap *gap)
+{
+	int			best = -1;
+
+	for (int i = 0; i < AIOSTREAM_GAP_CHOICES; i++)
+	{
+		if (gap->rate[i] > 0 && (best < 0 || pays(gap, i, best)))
+			best = i;
+	}
+	return best < 0 ? gap->current : best;
 }

@@ -12,6 +12,7 @@
 
 /* Gaps tried: 0, 1, 2, 4, ... 32 blocks */
 #define AIOSTREAM_GAP_CHOICES 7
+#define AIOSTREAM_GAP_LARGEST (1 << (AIOSTREAM_GAP_CHOICES - 2))
 
 typedef struct AiostreamGap
 {
@@ -21,9 +22,10 @@ typedef struct AiostreamGap
 												 * not tried */
 } AiostreamGap;
 
-extern void aiostream_gap_init(AiostreamGap *gap);
+/* choice: what another stream found best; 0 at first */
+extern void aiostream_gap_init(AiostreamGap *gap, int choice);
 
-/* In blocks */
+/* The gap in use, in blocks */
 extern int	aiostream_gap_blocks(const AiostreamGap *gap);
 
 /*
@@ -31,5 +33,8 @@ extern int	aiostream_gap_blocks(const AiostreamGap *gap);
  * many wanted blocks a second.
  */
 extern void aiostream_gap_epoch(AiostreamGap *gap, double rate);
+
+/* The best choice among those tried lately, for the next stream */
+extern int	aiostream_gap_best(const AiostreamGap *gap);
 
 #endif							/* AIOSTREAM_GAP_H */

@@ -24,6 +24,7 @@
  *	stream_queue.c	the queue
  *	stream_ask.c	requests: what to combine, when to ask
  *	stream_window.c	requests in disk order for blocks in no order
+ *	lesson.c		what streams learn of the storage, for the next ones
  *	gap.c			what is worth reading through, as pure functions
  *	policy.c		how far to look ahead, as pure functions
  */
@@ -36,6 +37,10 @@
 #include "executor/instrument.h"
 #include "pgstat.h"
 #include "portability/instr_time.h"
+
+/* Blocks that a growing window may hold, and as a part of shared buffers */
+#define MAX_WINDOW	8192
+#define WINDOW_PART	16
 
 bool
 aiostream_stream_usable(Relation rel)
@@ -70,7 +75,7 @@ aiostream_stream_begin(Relation rel, ForkNumber fork, BlockNumber nblocks,
 					   size_t per_block_size,
 					   const AiostreamStreamOptions *options)
 {
-	static const AiostreamStreamOptions defaults = {-1, -1, -1, -1, false, false};
+	static const AiostreamStreamOptions defaults = {-1, -1, -1, -1, false, false, false};
 	AiostreamStream *stream = palloc0(sizeof(AiostreamStream));
 
 	Assert(aiostream_target_supported(rel));
@@ -87,6 +92,7 @@ aiostream_stream_begin(Relation rel, ForkNumber fork, BlockNumber nblocks,
 	stream->cxt = CurrentMemoryContext;
 	stream->full_distance = options->full_distance;
 	stream->sorted = options->sorted;
+	stream->grow = options->grow;
 	stream->options.method = choose_method(options->method);
 	stream->options.direct = options->direct < 0 ? aiostream_direct_io : options->direct;
 	stream->options.combine = options->combine < 0 ?
@@ -112,6 +118,8 @@ start_looking(AiostreamStream *stream)
 											   &stream->options);
 		stream->ios = palloc(AIOSTREAM_MAX_CONCURRENCY * sizeof(AiostreamIoRef));
 		stream->stats.capacity = aiostream_target_max_distance(stream->target);
+		stream->max_window = Max((int) stream->stats.capacity,
+								 Min(MAX_WINDOW, NBuffers / WINDOW_PART));
 	}
 	aiostream_policy_init(&stream->policy, stream->stats.capacity, stream->options.combine,
 						  stream->full_distance);
@@ -361,6 +369,7 @@ aiostream_stream_reset(AiostreamStream *stream)
 	stream->head = stream->tail;
 	stream->npending = 0;
 	stream->nunasked = 0;
+	aiostream_stream_forget_window(stream);
 	stream->direction = 0;
 	stream->ended = false;
 	stream->looking = false;
@@ -379,6 +388,7 @@ aiostream_stream_get_stats(AiostreamStream *stream, AiostreamStreamStats *stats)
 		stats->direct_ios = counters->direct_ios;
 		stats->stalls = counters->stalls;
 		stats->gap_blocks = counters->gap_blocks;
+		stats->capacity = Max(stats->capacity, (uint64) stream->policy.max);
 	}
 }
 

@@ -40,6 +40,8 @@ typedef struct AiostreamStreamOptions
 	bool		full_distance;	/* look ahead fully from the start; never
 								 * collapse */
 	bool		sorted;			/* blocks come in no order: ask in disk order */
+	bool		grow;			/* sorted: look further than requests in
+								 * flight need where that makes runs longer */
 } AiostreamStreamOptions;
 
 /* What a stream did; sums may be added over streams (see stream_stats_add) */
@@ -129,6 +131,10 @@ extern void aiostream_stream_get_stats(AiostreamStream *stream,
 									   AiostreamStreamStats *stats);
 extern void aiostream_stream_stats_add(AiostreamStreamStats *sum,
 									   const AiostreamStreamStats *more);
+
+/* Shared memory of this layer, for shmem.c */
+extern Size aiostream_stream_shmem_size(void);
+extern void aiostream_stream_shmem_init(bool found);
 
 /* A bulk-read ring for scans with look-ahead, or NULL; see buffer.h. */
 extern BufferAccessStrategy aiostream_stream_ring(void);

@@ -161,10 +161,10 @@ look_ahead_sorted(AiostreamStream *stream)
 		stream->nunasked++;
 	}
 	if (stream->nunasked > 0 &&
-		aiostream_stream_inflight(stream) < stream->options.concurrency &&
-		(stream->ended || !slot_at(stream, stream->head)->asked ||
-		 (uint32) stream->nunasked * 2 >= distance_now(stream)))
-		aiostream_stream_ask_window(stream);
+		aiostream_stream_inflight(stream) < stream->options.concurrency)
+		aiostream_stream_ask_window(stream,
+									stream->ended || !slot_at(stream, stream->head)->asked ||
+									(uint32) stream->nunasked * 2 >= distance_now(stream));
 }
 
 /*
@@ -251,7 +251,7 @@ aiostream_stream_ask_head(AiostreamStream *stream)
 		AiostreamIoRef oldest;
 
 		if (stream->sorted)
-			aiostream_stream_ask_window(stream);
+			aiostream_stream_ask_window(stream, true);
 		else if (queued(stream) == (uint32) stream->npending)
 			(void) ask_pending(stream);
 		else

@@ -47,10 +47,13 @@ struct AiostreamStream
 	int			direction;		/* of the pending run: 1, -1, 0 */
 	bool		sorted;			/* blocks come in no order: stream_window.c */
 	int			nunasked;		/* sorted: blocks of the queue not asked for */
+	bool		grow;			/* sorted: policy.max may grow to max_window */
+	int			max_window;
 	AiostreamGap gap;			/* sorted: what is worth reading through */
 	instr_time	epoch_start;	/* of gap's present epoch */
 	uint64		epoch_blocks;	/* handed out before it */
 	uint64		epoch_waits;	/* waits before it */
+	int			epoch_distance; /* at its start */
 	AiostreamWindow *window;
 	AiostreamSlot *slots;
 	char	   *per_block;
@@ -91,10 +94,13 @@ extern void aiostream_stream_make_room(AiostreamStream *stream);
 extern bool aiostream_stream_enqueue(AiostreamStream *stream);
 
 /* stream_window.c */
+extern void aiostream_stream_ask_window(AiostreamStream *stream, bool anew);
+extern void aiostream_stream_forget_window(AiostreamStream *stream);
+extern void aiostream_stream_free_window(AiostreamStream *stream);
+
+/* lesson.c */
 extern void aiostream_stream_start_learning(AiostreamStream *stream);
 extern void aiostream_stream_learn(AiostreamStream *stream);
-extern void aiostream_stream_ask_window(AiostreamStream *stream);
-extern void aiostream_stream_free_window(AiostreamStream *stream);
 
 /* stream_ask.c */
 extern int	aiostream_stream_inflight(AiostreamStream *stream);

@@ -11,6 +11,10 @@
  *		queue (wanted order)	12 17 11 15 13 18 40
  *		sorted					11 12 13 | 15 | 17 18 | 40
  *		with gaps up to 1		11 12 13 (14) 15 (16) 17 18 | 40
+ *
+ * What has been sorted is asked for as requests become free, and only then is the
+ * queue sorted again.  Where sorting more would make longer runs, the queue may
+ * grow beyond what requests in flight need.
  */
 #include "postgres.h"
 
@@ -21,112 +25,54 @@
 typedef struct AiostreamWindowBlock
 {
 	BlockNumber blkno;
-	uint32		age;			/* distance from the queue's head */
+	uint32		position;		/* in the queue */
 } AiostreamWindowBlock;
 
 typedef struct AiostreamWindowRun
 {
 	int			first;			/* index of its first window block */
 	int			n;				/* window blocks in it */
-	uint32		age;			/* of its oldest block */
+	uint32		age;			/* position of its oldest block */
 } AiostreamWindowRun;
 
+/*
+ * What was sorted last, and how much of it has been asked for.  The queue moves on
+ * meanwhile, so that what is left may have been handed out already.
+ */
 struct AiostreamWindow
 {
 	int			size;
 	AiostreamWindowBlock *blocks;
 	AiostreamWindowRun *runs;
+	int			nruns;
+	int			next_run;
+	int			gap;			/* that the runs were cut with */
 };
+
+/* Positions wrap around. */
+#define POSITION_BEFORE(a, b) ((int32) ((a) - (b)) < 0)
 
 #define ST_SORT sort_window_blocks
 #define ST_ELEMENT_TYPE AiostreamWindowBlock
 #define ST_COMPARE(a, b) ((a)->blkno != (b)->blkno ? \
 						  ((a)->blkno < (b)->blkno ? -1 : 1) : \
-						  (a)->age < (b)->age ? -1 : (a)->age > (b)->age)
+						  POSITION_BEFORE((a)->position, (b)->position) ? -1 : \
+						  (a)->position != (b)->position)
 #define ST_SCOPE static
 #define ST_DEFINE
 #include "lib/sort_template.h"
 
 #define ST_SORT sort_window_runs
 #define ST_ELEMENT_TYPE AiostreamWindowRun
-#define ST_COMPARE(a, b) ((a)->age < (b)->age ? -1 : (a)->age > (b)->age)
+#define ST_COMPARE(a, b) (POSITION_BEFORE((a)->age, (b)->age) ? -1 : (a)->age != (b)->age)
 #define ST_SCOPE static
 #define ST_DEFINE
 #include "lib/sort_template.h"
 
-/* An epoch of learning ends after that many waits and milliseconds */
-#define EPOCH_WAITS		4
-#define EPOCH_MS		20
-/* Tablespaces whose lesson a process remembers for its next streams */
-#define NLESSONS		8
-
-typedef struct Lesson
+static int
+gap_now(const AiostreamStream *stream)
 {
-	Oid			tablespace;
-	AiostreamGap gap;
-} Lesson;
-
-static Lesson lessons[NLESSONS];
-static int	nlessons = 0;
-
-/* What this process has learned of the relation's tablespace; NULL: no room */
-static AiostreamGap *
-lesson_of(const AiostreamStream *stream)
-{
-	Oid			tablespace = stream->rel->rd_node.spcNode;
-
-	for (int i = 0; i < nlessons; i++)
-	{
-		if (lessons[i].tablespace == tablespace)
-			return &lessons[i].gap;
-	}
-	if (nlessons == NLESSONS)
-		return NULL;
-	lessons[nlessons].tablespace = tablespace;
-	aiostream_gap_init(&lessons[nlessons].gap);
-	return &lessons[nlessons++].gap;
-}
-
-void
-aiostream_stream_start_learning(AiostreamStream *stream)
-{
-	AiostreamGap *gap = lesson_of(stream);
-
-	if (gap != NULL)
-		stream->gap = *gap;
-	else
-		aiostream_gap_init(&stream->gap);
-	INSTR_TIME_SET_CURRENT(stream->epoch_start);
-	stream->epoch_blocks = stream->stats.blocks;
-	stream->epoch_waits = stream->stats.waits;
-}
-
-/*
- * The consumer has just waited.  If it has done so for a while, take note of
- * how many wanted blocks a second the storage gave it with this gap.
- */
-void
-aiostream_stream_learn(AiostreamStream *stream)
-{
-	instr_time	now;
-	double		ms;
-	AiostreamGap *gap;
-
-	if (stream->stats.waits - stream->epoch_waits < EPOCH_WAITS)
-		return;
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, stream->epoch_start);
-	ms = INSTR_TIME_GET_MILLISEC(now);
-	if (ms < EPOCH_MS)
-		return;
-	aiostream_gap_epoch(&stream->gap,
-						(stream->stats.blocks - stream->epoch_blocks) / ms * 1000.0);
-	gap = lesson_of(stream);
-	if (gap != NULL)
-		*gap = stream->gap;
-	INSTR_TIME_SET_CURRENT(stream->epoch_start);
-	stream->epoch_blocks = stream->stats.blocks;
-	stream->epoch_waits = stream->stats.waits;
+	return stream->kernel_cached ? 0 : aiostream_gap_blocks(&stream->gap);
 }
 
 static void
@@ -149,7 +95,7 @@ make_window(AiostreamStream *stream)
 	window->size = size;
 }
 
-/* All blocks of the queue that have not been asked for, sorted */
+/* All blocks of the queue that are to be asked for, sorted */
 static int
 collect_blocks(AiostreamStream *stream)
 {
@@ -162,8 +108,15 @@ collect_blocks(AiostreamStream *stream)
 
 		if (slot->asked)
 			continue;
+		/* inside of a run, one that is present would end the request */
+		if (aiostream_target_find(stream->target, slot->blkno, &slot->block))
+		{
+			slot->asked = true;
+			stream->nunasked--;
+			continue;
+		}
 		blocks[n].blkno = slot->blkno;
-		blocks[n].age = position - stream->head;
+		blocks[n].position = position;
 		n++;
 	}
 	sort_window_blocks(blocks, n);
@@ -171,15 +124,18 @@ collect_blocks(AiostreamStream *stream)
 }
 
 /* Cut n sorted blocks into runs, and put those wanted first in front. */
-static int
+static void
 cut_runs(AiostreamStream *stream, int n)
 {
-	const AiostreamWindowBlock *blocks = stream->window->blocks;
+	AiostreamWindow *window = stream->window;
+	const AiostreamWindowBlock *blocks = window->blocks;
 	AiostreamWindowRun *run = NULL;
 	uint32		limit = aiostream_stream_combine_now(stream);
-	int			gap = stream->kernel_cached ? 0 : aiostream_gap_blocks(&stream->gap);
-	int			nruns = 0;
+	int			gap = gap_now(stream);
 
+	window->gap = gap;
+	window->nruns = 0;
+	window->next_run = 0;
 	for (int i = 0; i < n; i++)
 	{
 		BlockNumber blkno = blocks[i].blkno;
@@ -188,16 +144,50 @@ cut_runs(AiostreamStream *stream, int n)
 			blkno - blocks[run->first + run->n - 1].blkno > (uint32) gap + 1 ||
 			blkno - blocks[run->first].blkno >= limit)
 		{
-			run = &stream->window->runs[nruns++];
+			run = &window->runs[window->nruns++];
 			run->first = i;
 			run->n = 0;
-			run->age = blocks[i].age;
+			run->age = blocks[i].position;
 		}
 		run->n++;
-		run->age = Min(run->age, blocks[i].age);
+		if (POSITION_BEFORE(blocks[i].position, run->age))
+			run->age = blocks[i].position;
 	}
-	sort_window_runs(stream->window->runs, nruns);
-	return nruns;
+	sort_window_runs(window->runs, window->nruns);
+}
+
+/*
+ * Would a window twice as large make longer runs? As long as a fair part of the
+ * sorted blocks have a neighbour near enough to be read with it, but not a
+ * whole request's worth of them right beside.
+ */
+static void
+grow_window(AiostreamStream *stream, int n)
+{
+	const AiostreamWindowBlock *blocks = stream->window->blocks;
+	int			near = 0;
+	int			adjacent = 0;
+
+	if (!stream->grow || stream->policy.max >= (int) stream->max_window ||
+		n * 4 < stream->policy.max)
+		return;
+	for (int i = 1; i < n; i++)
+	{
+		BlockNumber distance = blocks[i].blkno - blocks[i - 1].blkno;
+
+		adjacent += distance <= 1;
+		near += distance <= AIOSTREAM_GAP_LARGEST;
+	}
+	if (near * 4 >= n && adjacent * 8 < n * 7)
+		stream->policy.max = Min(stream->policy.max * 2, (int) stream->max_window);
+}
+
+/* Is a block of a run still to be asked for? */
+static inline bool
+still_unasked(AiostreamStream *stream, const AiostreamWindowBlock *block)
+{
+	return !POSITION_BEFORE(block->position, stream->head) &&
+		!slot_at(stream, block->position)->asked;
 }
 
 /* One request, or several if some of it is present; false if it was cut short. */
@@ -205,26 +195,38 @@ static bool
 ask_window_run(AiostreamStream *stream, const AiostreamWindowRun *run)
 {
 	const AiostreamWindowBlock *blocks = &stream->window->blocks[run->first];
-	BlockNumber start = blocks[0].blkno;
-	int			n = blocks[run->n - 1].blkno - start + 1;
+	int			first = 0;
+	int			last = run->n - 1;
+	BlockNumber start;
+	int			n;
 	bool		wanted[AIOSTREAM_MAX_COMBINE];
 	AiostreamBlock out[AIOSTREAM_MAX_COMBINE];
 	uint64		last_generation = 0;
 	int			k;
 
+	while (first <= last && !still_unasked(stream, &blocks[first]))
+		first++;
+	while (first <= last && !still_unasked(stream, &blocks[last]))
+		last--;
+	if (first > last)
+		return true;
+	start = blocks[first].blkno;
+	n = blocks[last].blkno - start + 1;
+
 	Assert(n >= 1 && n <= AIOSTREAM_MAX_COMBINE);
 	memset(wanted, 0, n * sizeof(bool));
-	for (int i = 0; i < run->n; i++)
-		wanted[blocks[i].blkno - start] = true;
+	for (int i = first; i <= last; i++)
+		wanted[blocks[i].blkno - start] |= still_unasked(stream, &blocks[i]);
 
 	k = aiostream_target_read_sparse(stream->target, start, n, wanted, out);
-	for (int i = 0; i < run->n; i++)
+	for (int i = first; i <= last; i++)
 	{
 		int			at = blocks[i].blkno - start;
-		AiostreamSlot *slot = slot_at(stream, stream->head + blocks[i].age);
+		AiostreamSlot *slot;
 
-		if (at >= k)
+		if (at >= k || !still_unasked(stream, &blocks[i]))
 			continue;
+		slot = slot_at(stream, blocks[i].position);
 		slot->asked = true;
 		slot->block = out[at];
 		stream->nunasked--;
@@ -236,26 +238,57 @@ ask_window_run(AiostreamStream *stream, const AiostreamWindowRun *run)
 	return k == n;
 }
 
+/* Go on with the runs cut last; false: no more requests can be made now. */
+static bool
+ask_runs(AiostreamStream *stream)
+{
+	AiostreamWindow *window = stream->window;
+
+	while (window->next_run < window->nruns)
+	{
+		if (aiostream_stream_inflight(stream) >= stream->options.concurrency ||
+			!ask_window_run(stream, &window->runs[window->next_run]))
+			return false;
+		window->next_run++;
+	}
+	return true;
+}
+
 /*
  * Ask for what has not been asked for, the oldest first, as far as requests may
- * be in flight.
+ * be in flight: first for what is left of the runs cut last, then, if "anew", for
+ * what the queue has got since.
  */
 void
-aiostream_stream_ask_window(AiostreamStream *stream)
+aiostream_stream_ask_window(AiostreamStream *stream, bool anew)
 {
 	int			n;
-	int			nruns;
 
+	if (stream->window != NULL)
+	{
+		/* learned something better: cut what is left anew */
+		if (stream->window->next_run < stream->window->nruns &&
+			stream->window->gap != gap_now(stream))
+			anew = true;
+		else if (!ask_runs(stream))
+			return;
+	}
+	if (!anew)
+		return;
 	make_window(stream);
 	n = collect_blocks(stream);
 	Assert(n == stream->nunasked);
-	nruns = cut_runs(stream, n);
-	for (int i = 0; i < nruns; i++)
-	{
-		if (aiostream_stream_inflight(stream) >= stream->options.concurrency ||
-			!ask_window_run(stream, &stream->window->runs[i]))
-			return;
-	}
+	cut_runs(stream, n);
+	(void) ask_runs(stream);
+	grow_window(stream, n);
+}
+
+/* The queue has been emptied: its positions mean other blocks from now on. */
+void
+aiostream_stream_forget_window(AiostreamStream *stream)
+{
+	if (stream->window != NULL)
+		stream->window->next_run = stream->window->nruns = 0;
 }
 
 void
