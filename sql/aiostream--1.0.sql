@@ -64,6 +64,11 @@ CREATE FUNCTION aiostream_stat_counters(
     OUT fallback_no_worker bigint,
     OUT fallback_direct_open bigint,
     OUT fallback_open bigint,
+    OUT writes bigint,
+    OUT write_bytes bigint,
+    OUT write_skipped bigint,
+    OUT failed_writes bigint,
+    OUT wal_flushes bigint,
     OUT stats_reset timestamptz)
 RETURNS record
 AS 'MODULE_PATHNAME'
@@ -84,6 +89,13 @@ LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
 COMMENT ON FUNCTION aiostream_stat_reset() IS
 'set all counters of pg_stat_aiostream to zero';
 REVOKE ALL ON FUNCTION aiostream_stat_reset() FROM PUBLIC;
+
+CREATE FUNCTION aiostream_write_out(rel regclass, fork text DEFAULT 'main')
+RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION aiostream_write_out(regclass, text) IS
+'have a relation''s dirty pages written in large pieces by the I/O workers, WAL first; returns their number';
 
 CREATE FUNCTION aiostream_io_status(
     OUT pid integer,

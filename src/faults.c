@@ -52,7 +52,12 @@ static const char *const fault_names[] = {
 	"no_handle",
 	"submitted",
 	"worker_read",
-	"reaper"
+	"reaper",
+	"write_flush",
+	"write_copied",
+	"write_error",
+	"write_written",
+	"write_queue"
 };
 
 StaticAssertDecl(lengthof(fault_names) == AIOSTREAM_FAULT_MAX,
@@ -111,8 +116,8 @@ leave_pause(int code, Datum arg)
 /*
  * Waits by polling, and without the latch: a condition variable would end the
  * process at the postmaster's death, in the middle of a read that others wait for;
- * and our background workers handle SIGTERM by a flag.  An armed point
- * never keeps a process from ending.
+ * and our background workers handle SIGTERM by a flag, as backends do while
+ * interrupts are held off.  An armed point never keeps a process from ending.
  */
 void
 aiostream_fault_pause(AiostreamFaultPoint point)
@@ -129,7 +134,7 @@ aiostream_fault_pause(AiostreamFaultPoint point)
 	PG_ENSURE_ERROR_CLEANUP(leave_pause, Int32GetDatum(point));
 	{
 		while (pg_atomic_read_u32(&fault->state) == FAULT_PAUSE &&
-			   !ShutdownRequestPending)
+			   !ShutdownRequestPending && !ProcDiePending)
 		{
 			int			rc;
 

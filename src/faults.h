@@ -20,6 +20,12 @@ typedef enum AiostreamFaultPoint
 	AIOSTREAM_FAULT_SUBMITTED,	/* pause: owner, after submit */
 	AIOSTREAM_FAULT_WORKER_READ,	/* pause: I/O worker, before its read */
 	AIOSTREAM_FAULT_REAPER,		/* pause: reaper, before it looks at rings */
+	AIOSTREAM_FAULT_WRITE_FLUSH,	/* pause: write-behind, before its WAL
+									 * flush */
+	AIOSTREAM_FAULT_WRITE_COPIED,	/* pause: pages copied, not yet written */
+	AIOSTREAM_FAULT_WRITE_ERROR,	/* a write fails with EIO */
+	AIOSTREAM_FAULT_WRITE_WRITTEN,	/* pause: written, no fsync requested yet */
+	AIOSTREAM_FAULT_WRITE_QUEUE,	/* the queue of fsync requests looks full */
 	AIOSTREAM_FAULT_MAX
 } AiostreamFaultPoint;
 

@@ -5,8 +5,8 @@
  * Plain atomic adds: the counters are bumped a few times per request (of up to
  * 1 MB) or once at the end of a stream, never per block or row.  What one
  * completion counts lies in one cache line, the consumers' and the rare
- * counters in another, so that the two kinds of processes do not disturb each
- * other.
+ * counters in another, those of maintenance in a third, so that the kinds of
+ * processes do not disturb each other.
  */
 #include "postgres.h"
 
@@ -25,10 +25,12 @@ PG_FUNCTION_INFO_V1(aiostream_stat_reset);
 #define COUNTERS_PER_LINE	(PG_CACHE_LINE_SIZE / (int) sizeof(pg_atomic_uint64))
 /* the counters of the completing side come first in the enum */
 #define N_COMPLETION_COUNTERS	((int) AIOSTREAM_COUNT_WAITS)
+/* and those of maintenance last */
+#define FIRST_MAINTENANCE_COUNTER	((int) AIOSTREAM_COUNT_WRITES)
 
 typedef struct StatsShared
 {
-	pg_atomic_uint64 value[2 * COUNTERS_PER_LINE];
+	pg_atomic_uint64 value[3 * COUNTERS_PER_LINE];
 	pg_atomic_uint64 reset_time;	/* TimestampTz */
 } StatsShared;
 
@@ -41,11 +43,15 @@ counter_slot(AiostreamCounter counter)
 
 	StaticAssertStmt(N_COMPLETION_COUNTERS <= COUNTERS_PER_LINE,
 					 "counters of a completion must fit into one line");
-	StaticAssertStmt(AIOSTREAM_COUNT_MAX - N_COMPLETION_COUNTERS <= COUNTERS_PER_LINE,
-					 "other counters must fit into one line");
+	StaticAssertStmt(FIRST_MAINTENANCE_COUNTER - N_COMPLETION_COUNTERS <= COUNTERS_PER_LINE,
+					 "counters of consumers must fit into one line");
+	StaticAssertStmt(AIOSTREAM_COUNT_MAX - FIRST_MAINTENANCE_COUNTER <= COUNTERS_PER_LINE,
+					 "counters of maintenance must fit into one line");
 
 	Assert(slot >= 0 && slot < AIOSTREAM_COUNT_MAX);
-	if (slot >= N_COMPLETION_COUNTERS)
+	if (slot >= FIRST_MAINTENANCE_COUNTER)
+		slot += 2 * COUNTERS_PER_LINE - FIRST_MAINTENANCE_COUNTER;
+	else if (slot >= N_COMPLETION_COUNTERS)
 		slot += COUNTERS_PER_LINE - N_COMPLETION_COUNTERS;
 	return &stats_shared->value[slot];
 }

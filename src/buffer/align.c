@@ -33,6 +33,7 @@ void
 aiostream_buffer_init(void)
 {
 	aiostream_engine_set_completion(aiostream_buffer_publish);
+	aiostream_engine_set_writer(aiostream_buffer_write);
 }
 
 void

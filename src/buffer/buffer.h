@@ -1,7 +1,7 @@
 /*
  * buffer.h
  *		Public interface of the buffer layer: blocks of relations, read
- *		asynchronously into shared buffers.
+ *		asynchronously into shared buffers, and dirty ones written out.
  *
  * This folder is the only one that knows the buffer manager's internals.
  * See read.c for the protocol and its invariants.
@@ -131,6 +131,25 @@ extern Buffer aiostream_target_pin(AiostreamTarget *target, BlockNumber blkno,
 extern void aiostream_target_uncount_hit(AiostreamTarget *target);
 
 extern const AiostreamReadCounters *aiostream_target_counters(AiostreamTarget *target);
+
+/* What aiostream_target_clean has started */
+typedef struct AiostreamCleaning
+{
+	AiostreamIoRef io;			/* no I/O if nothing was dirty */
+	int			blocks;			/* found dirty */
+} AiostreamCleaning;
+
+/*
+ * Have those of the n blocks from start on that are dirty in shared buffers
+ * written by an I/O worker, in large writes, WAL first.  Returns how many
+ * blocks that covers, dirty or not; 0: writes enough are on their way, come again.
+ * Pages that cannot be written without waiting for a lock, or that change
+ * meanwhile, stay dirty.  Does not wait, unless there is no I/O worker: then this
+ * process writes.  Not in a critical section, nor with a buffer lock held.
+ * For the relation's lock see aiostream_target_open.
+ */
+extern int	aiostream_target_clean(AiostreamTarget *target, BlockNumber start, int n,
+								   AiostreamCleaning *cleaning);
 
 /* Did the kernel's page cache hold most of what was read lately? */
 extern bool aiostream_target_kernel_cached(AiostreamTarget *target);

@@ -17,6 +17,8 @@ typedef struct AiostreamSegment
 	Size		direct_align;	/* memory alignment that direct reads need */
 	bool		buffered_failed;	/* do not try again */
 	bool		direct_failed;
+	AiostreamFile *writable;
+	bool		writable_failed;
 } AiostreamSegment;
 
 /* How much of a window of the file the kernel has cached */
@@ -68,10 +70,16 @@ extern void aiostream_victim_unpin(BufferDesc *buf);
 
 /* publish.c */
 extern void aiostream_buffer_publish(AiostreamIo *io, int32 result);
+extern void aiostream_buffer_end_io(BufferDesc *buf, uint32 state);
+
+/* writeout.c */
+extern void aiostream_buffer_write(AiostreamIo *io, int fd);
 
 /* segment.c */
 extern AiostreamFile *aiostream_segment_file(AiostreamTarget *target,
 											 BlockNumber blkno, bool direct);
+extern AiostreamFile *aiostream_segment_file_for_write(AiostreamTarget *target,
+													   BlockNumber blkno);
 extern Size aiostream_segment_direct_align(AiostreamTarget *target,
 										   BlockNumber blkno);
 

@@ -32,21 +32,17 @@ page_is_sound(Page page, BlockNumber blkno)
 }
 
 /*
- * End the I/O on one buffer and drop its pin, in one store of the header.
+ * End the I/O on one buffer, whose header is locked: its new state is "state"
+ * less the I/O's pin, in one store.
  */
-static void
-finish_buffer(BufferDesc *buf, bool valid)
+void
+aiostream_buffer_end_io(BufferDesc *buf, uint32 state)
 {
-	uint32		state = LockBufHdr(buf);
 	int			waiter = -1;
 
-	Assert(state & BM_IO_IN_PROGRESS);
-	Assert(state & BM_TAG_VALID);
-	Assert((state & (BM_VALID | BM_DIRTY)) == 0);
+	Assert((state & BM_IO_IN_PROGRESS) == 0);
 	Assert(BUF_STATE_GET_REFCOUNT(state) > 0);
 
-	state &= ~(BM_IO_IN_PROGRESS | BM_IO_ERROR);
-	state |= valid ? BM_VALID : BM_IO_ERROR;
 	state -= BUF_REFCOUNT_ONE;
 	if ((state & BM_PIN_COUNT_WAITER) && BUF_STATE_GET_REFCOUNT(state) == 1)
 	{
@@ -58,6 +54,21 @@ finish_buffer(BufferDesc *buf, bool valid)
 	ConditionVariableBroadcast(BufferDescriptorGetIOCV(buf));
 	if (waiter >= 0)
 		ProcSendSignal(waiter);
+}
+
+/* A read of it has ended. */
+static void
+finish_buffer(BufferDesc *buf, bool valid)
+{
+	uint32		state = LockBufHdr(buf);
+
+	Assert(state & BM_IO_IN_PROGRESS);
+	Assert(state & BM_TAG_VALID);
+	Assert((state & (BM_VALID | BM_DIRTY)) == 0);
+
+	state &= ~(BM_IO_IN_PROGRESS | BM_IO_ERROR);
+	state |= valid ? BM_VALID : BM_IO_ERROR;
+	aiostream_buffer_end_io(buf, state);
 }
 
 /*

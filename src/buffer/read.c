@@ -12,6 +12,7 @@
  *	victim.c		finding one
  *	publish.c		completion
  *	bounce.c		aligned memory where buffers are not
+ *	writeout.c		dirty buffers, written by workers
  *	bufring.c		a larger ring
  *	evict.c			the opposite
  *

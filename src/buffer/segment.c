@@ -39,6 +39,18 @@ direct_alignment(AiostreamFile *file)
 	return SAFE_ALIGNMENT;
 }
 
+/* Path of the segment of that block */
+static void
+segment_path(const AiostreamTarget *target, BlockNumber blkno, char *path, size_t size)
+{
+	int			segno = blkno / RELSEG_SIZE;
+
+	if (segno == 0)
+		strlcpy(path, target->path, size);
+	else
+		snprintf(path, size, "%s.%d", target->path, segno);
+}
+
 AiostreamFile *
 aiostream_segment_file(AiostreamTarget *target, BlockNumber blkno, bool direct)
 {
@@ -52,10 +64,7 @@ aiostream_segment_file(AiostreamTarget *target, BlockNumber blkno, bool direct)
 	if (*slot != NULL || *failed)
 		return *slot;
 
-	if (segno == 0)
-		strlcpy(path, target->path, sizeof(path));
-	else
-		snprintf(path, sizeof(path), "%s.%d", target->path, segno);
+	segment_path(target, blkno, path, sizeof(path));
 	*slot = aiostream_file_open(path, direct, target->cxt);
 	if (*slot != NULL && direct)
 	{
@@ -73,6 +82,26 @@ aiostream_segment_file(AiostreamTarget *target, BlockNumber blkno, bool direct)
 						AIOSTREAM_COUNT_FALLBACK_OPEN, 1);
 	}
 	return *slot;
+}
+
+/* The same for writing; NULL: core writes those blocks. */
+AiostreamFile *
+aiostream_segment_file_for_write(AiostreamTarget *target, BlockNumber blkno)
+{
+	AiostreamSegment *segment = &target->segments[blkno / RELSEG_SIZE];
+	char		path[MAXPGPATH];
+
+	if (segment->writable == NULL && !segment->writable_failed)
+	{
+		segment_path(target, blkno, path, sizeof(path));
+		segment->writable = aiostream_file_open_for_write(path, target->cxt);
+		if (segment->writable == NULL)
+		{
+			segment->writable_failed = true;
+			aiostream_count(AIOSTREAM_COUNT_FALLBACK_OPEN, 1);
+		}
+	}
+	return segment->writable;
 }
 
 /* Call after aiostream_segment_file(direct) has succeeded. */

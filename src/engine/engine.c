@@ -25,7 +25,8 @@
  *	4. The owner's exit and the end of its (sub)transaction wait for its
  *	   reads, before its locks go (invariant of the buffer layer: blocks are
  *	   read only under a lock that keeps the relation from being dropped).
- *	5. Only READS come here.  A submitted io_uring write outlives its process.
+ *	5. Only READS go to io_uring: a submitted io_uring write outlives its
+ *	   process.  Writes are executed by I/O workers, or by the owner.
  *
  * States						by
  *	FREE -> DEFINED				owner			aiostream_io_acquire
@@ -43,12 +44,14 @@
 
 #include "miscadmin.h"
 #include "storage/ipc.h"
+#include "storage/pmsignal.h"
 #include "storage/proc.h"
 #include "utils/resowner.h"
 
 AiostreamProcess *aiostream_my_process = NULL;
 
 static AiostreamCompletion completion_callback = NULL;
+static AiostreamWriter writer_callback = NULL;
 
 /*
  * References to our own reads, for aiostream_io_drain.  Holds done ones too
@@ -57,6 +60,8 @@ static AiostreamCompletion completion_callback = NULL;
 static AiostreamIoRef own[2 * AIOSTREAM_MAX_CONCURRENCY];
 static int	nown = 0;
 static bool process_exiting = false;
+
+#define EXIT_POLL_US 1000
 
 static void process_init(void);
 static void process_exit_callback(int code, Datum arg);
@@ -67,6 +72,12 @@ void
 aiostream_engine_set_completion(AiostreamCompletion callback)
 {
 	completion_callback = callback;
+}
+
+void
+aiostream_engine_set_writer(AiostreamWriter writer)
+{
+	writer_callback = writer;
 }
 
 bool
@@ -169,6 +180,7 @@ aiostream_io_acquire(void)
 	set_state(io, AIOSTREAM_IO_FREE, AIOSTREAM_IO_DEFINED);
 	io->owner = MyProc->pgprocno;
 	io->owner_pid = MyProcPid;
+	io->op = AIOSTREAM_OP_READ;
 	io->npieces = 0;
 	io->niov = 0;
 	io->length = 0;
@@ -268,9 +280,30 @@ remember_own(AiostreamIoRef ref)
 	own[nown++] = ref;
 }
 
-AiostreamIoRef
-aiostream_io_submit(AiostreamIo *io, AiostreamFile *file, off_t offset,
-					AiostreamMethodId method)
+void
+aiostream_io_set_notes(AiostreamIo *io, const void *notes, size_t len)
+{
+	Assert(len <= sizeof(io->notes));
+	memcpy(io->notes, notes, len);
+}
+
+const void *
+aiostream_io_notes(const AiostreamIo *io)
+{
+	return io->notes;
+}
+
+void
+aiostream_io_add_note(AiostreamIo *io, int32 value)
+{
+	Assert(io->npieces < AIOSTREAM_MAX_COMBINE);
+	io->piece[io->npieces++] = value;
+	io->length += BLCKSZ;
+}
+
+/* From here on the handle is the engine's. */
+static AiostreamIoRef
+begin_submit(AiostreamIo *io, AiostreamFile *file, off_t offset)
 {
 	AiostreamIoRef ref;
 
@@ -278,9 +311,6 @@ aiostream_io_submit(AiostreamIo *io, AiostreamFile *file, off_t offset,
 	Assert(io->npieces > 0);
 	/* a message to the log would process interrupts */
 	Assert(InterruptHoldoffCount > 0);
-
-	if (method == AIOSTREAM_METHOD_AUTO)
-		method = aiostream_engine_method();
 
 	io->file = file;
 	io->file_id = aiostream_file_id(file);
@@ -292,8 +322,21 @@ aiostream_io_submit(AiostreamIo *io, AiostreamFile *file, off_t offset,
 
 	aiostream_share_begin(io);
 	set_state(io, AIOSTREAM_IO_DEFINED, AIOSTREAM_IO_SUBMITTED);
+	return ref;
+}
 
-	/* From here on the handle may be gone at any time: it is not ours. */
+AiostreamIoRef
+aiostream_io_submit(AiostreamIo *io, AiostreamFile *file, off_t offset,
+					AiostreamMethodId method)
+{
+	AiostreamIoRef ref;
+
+	Assert(io->op == AIOSTREAM_OP_READ);
+	if (method == AIOSTREAM_METHOD_AUTO)
+		method = aiostream_engine_method();
+	ref = begin_submit(io, file, offset);
+
+	/* Once a method has taken it, it may be gone at any time. */
 	if (method == AIOSTREAM_METHOD_IO_URING)
 	{
 		io->method = ref.method = AIOSTREAM_METHOD_IO_URING;
@@ -312,6 +355,28 @@ aiostream_io_submit(AiostreamIo *io, AiostreamFile *file, off_t offset,
 			remember_own(ref);
 			return ref;
 		}
+	}
+	io->method = ref.method = AIOSTREAM_METHOD_SYNC;
+	(void) aiostream_method_sync.submit(io);
+	Assert(aiostream_io_done(ref));
+	return ref;
+}
+
+AiostreamIoRef
+aiostream_io_submit_write(AiostreamIo *io, AiostreamFile *file, off_t offset)
+{
+	AiostreamIoRef ref;
+
+	Assert(!aiostream_file_direct(file));
+	io->op = AIOSTREAM_OP_WRITE;
+	ref = begin_submit(io, file, offset);
+	pg_atomic_fetch_add_u32(&aiostream_engine->writes, 1);
+
+	io->method = ref.method = AIOSTREAM_METHOD_WORKER;
+	if (aiostream_method_worker.submit(io))
+	{
+		remember_own(ref);
+		return ref;
 	}
 	io->method = ref.method = AIOSTREAM_METHOD_SYNC;
 	(void) aiostream_method_sync.submit(io);
@@ -356,6 +421,15 @@ count_completed(const AiostreamIo *io, int32 result)
 		aiostream_count(AIOSTREAM_COUNT_REAPED, 1);
 }
 
+/* The handle of a completed request goes back to the pool; see the table. */
+static void
+recycle(AiostreamIo *io)
+{
+	set_state(io, AIOSTREAM_IO_COMPLETED, AIOSTREAM_IO_FREE);
+	ConditionVariableBroadcast(&io->cv);
+	push_free(io);
+}
+
 /*
  * A read is over: result is the bytes read from its start or -errno.  Called
  * by the methods, exactly once a handle, in any process, possibly with the
@@ -379,9 +453,24 @@ aiostream_io_complete(AiostreamIo *io, int32 result)
 	aiostream_share_end(io);
 	if (io->method == AIOSTREAM_METHOD_IO_URING)
 		pg_atomic_fetch_sub_u32(&aiostream_engine->uring_inflight, 1);
-	set_state(io, AIOSTREAM_IO_COMPLETED, AIOSTREAM_IO_FREE);
-	ConditionVariableBroadcast(&io->cv);
-	push_free(io);
+	recycle(io);
+	RESUME_INTERRUPTS();
+}
+
+/*
+ * Execute a write, here and now: the writer is told of a file that could not be
+ * opened, too (fd -1), and leaves everything to core then.
+ */
+void
+aiostream_io_execute_write(AiostreamIo *io, int fd)
+{
+	Assert(io->op == AIOSTREAM_OP_WRITE);
+	HOLD_INTERRUPTS();
+	writer_callback(io, fd);
+	set_state(io, AIOSTREAM_IO_SUBMITTED, AIOSTREAM_IO_COMPLETED);
+	aiostream_share_end(io);
+	pg_atomic_fetch_sub_u32(&aiostream_engine->writes, 1);
+	recycle(io);
 	RESUME_INTERRUPTS();
 }
 
@@ -411,6 +500,19 @@ aiostream_io_inflight(void)
 		(int) pg_atomic_read_u32(&aiostream_my_process->inflight);
 }
 
+/*
+ * Wait for a worker at this process's exit.  A condition variable would begin the
+ * exit anew if the postmaster is dead, in the middle of a transaction's abort
+ * perhaps.  Then there is nobody left for whom it matters: what is in flight ends
+ * in memory, or in a process, that the next postmaster waits for to be gone.
+ */
+static void
+wait_at_exit(AiostreamIoRef ref)
+{
+	while (!aiostream_io_done(ref) && PostmasterIsAlive())
+		pg_usleep(EXIT_POLL_US);
+}
+
 void
 aiostream_io_drain(void)
 {
@@ -421,7 +523,12 @@ aiostream_io_drain(void)
 	}
 	HOLD_INTERRUPTS();
 	for (int i = 0; i < nown; i++)
-		aiostream_io_wait(own[i]);
+	{
+		if (proc_exit_inprogress && own[i].method == AIOSTREAM_METHOD_WORKER)
+			wait_at_exit(own[i]);
+		else
+			aiostream_io_wait(own[i]);
+	}
 	nown = 0;
 	RESUME_INTERRUPTS();
 }

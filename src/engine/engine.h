@@ -1,6 +1,7 @@
 /*
  * engine.h
- *		Public interface of the I/O engine: asynchronous vectored reads.
+ *		Public interface of the I/O engine: asynchronous vectored reads, and
+ *		writes by workers.
  *
  * The engine knows files, offsets and memory, nothing of relations or
  * buffers.  One AiostreamIo ("handle") is one preadv of adjacent bytes of one
@@ -57,11 +58,19 @@ typedef struct AiostreamIo AiostreamIo;
  */
 typedef void (*AiostreamCompletion) (AiostreamIo *io, int32 result);
 
+/*
+ * Executes a write, in an I/O worker or, where there is none, in the
+ * submitter.  fd: the file, open for writing.  Must not raise.  The pages to
+ * write are the callback's business: the engine carries its notes to it.
+ */
+typedef void (*AiostreamWriter) (AiostreamIo *io, int fd);
+
 /* --- module and shared memory set-up (root only) --- */
 extern void aiostream_engine_probe(void);	/* in _PG_init of a preload */
 extern Size aiostream_engine_shmem_size(void);
 extern void aiostream_engine_shmem_init(bool found);
 extern void aiostream_engine_set_completion(AiostreamCompletion callback);
+extern void aiostream_engine_set_writer(AiostreamWriter writer);
 extern int	aiostream_engine_nlwlocks(void);
 
 /* --- what is in use --- */
@@ -82,6 +91,10 @@ extern bool aiostream_engine_async_ok(AiostreamMethodId method);
  */
 extern AiostreamFile *aiostream_file_open(const char *path, bool direct,
 										  MemoryContext cxt);
+
+/* The same for writing; never direct. */
+extern AiostreamFile *aiostream_file_open_for_write(const char *path,
+													MemoryContext cxt);
 extern void aiostream_file_close(AiostreamFile *file);
 
 /* This process's descriptor, reopened if fd.c had closed it; -1 on failure. */
@@ -117,6 +130,29 @@ extern int32 aiostream_io_extra(const AiostreamIo *io);
  */
 extern AiostreamIoRef aiostream_io_submit(AiostreamIo *io, AiostreamFile *file,
 										  off_t offset, AiostreamMethodId method);
+
+/* --- one write --- */
+/* Notes for the writer: at most AIOSTREAM_NOTES_LEN bytes */
+#define AIOSTREAM_NOTES_LEN 24
+extern void aiostream_io_set_notes(AiostreamIo *io, const void *notes, size_t len);
+extern const void *aiostream_io_notes(const AiostreamIo *io);
+
+/* piece i without memory: the writer knows what it stands for */
+extern void aiostream_io_add_note(AiostreamIo *io, int32 value);
+
+/*
+ * Is a worker free for one more write?  Writes never occupy all workers, so
+ * that reads are not held up.  A hint.
+ */
+extern bool aiostream_engine_write_ok(void);
+
+/*
+ * Have the writer executed by an I/O worker, or by this process if there is
+ * none.  io_uring is never used: a write that the kernel has been given
+ * outlives its process.  For the rest as aiostream_io_submit.
+ */
+extern AiostreamIoRef aiostream_io_submit_write(AiostreamIo *io,
+												AiostreamFile *file, off_t offset);
 
 /* Has it completed (and been published)? One load; invalid refs are done. */
 extern bool aiostream_io_done(AiostreamIoRef ref);

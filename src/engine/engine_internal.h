@@ -29,6 +29,12 @@ typedef enum AiostreamIoState
 #define AIOSTREAM_STATE_BITS	8
 #define AIOSTREAM_STATE_MASK	((UINT64CONST(1) << AIOSTREAM_STATE_BITS) - 1)
 
+typedef enum AiostreamIoOp
+{
+	AIOSTREAM_OP_READ,
+	AIOSTREAM_OP_WRITE
+} AiostreamIoOp;
+
 struct AiostreamIo
 {
 	pg_atomic_uint64 word;		/* generation << 8 | state */
@@ -38,6 +44,7 @@ struct AiostreamIo
 	/* constant from DEFINED to FREE */
 	int			owner;			/* pgprocno */
 	int			owner_pid;
+	AiostreamIoOp op;
 	AiostreamMethodId method;
 	bool		direct;
 	uint64		file_id;
@@ -48,6 +55,7 @@ struct AiostreamIo
 	int32		niov;
 	uint32		first_block;
 	int32		extra;
+	uint64		notes[AIOSTREAM_NOTES_LEN / sizeof(uint64)];
 	instr_time	submitted_at;
 
 	/* owner only, while SUBMITTED: to send the rest of a short read */
@@ -121,6 +129,7 @@ typedef struct AiostreamEngineShared
 	uint32		queue_tail;
 	int			nworkers;
 	pg_atomic_uint32 workers_wanted;
+	pg_atomic_uint32 writes;	/* in the queue or being executed */
 	AiostreamWorkerSlot workers[AIOSTREAM_MAX_WORKERS];
 } AiostreamEngineShared;
 
@@ -167,6 +176,7 @@ extern AiostreamIoRef aiostream_io_ref(AiostreamIo *io);
 
 /* execute.c */
 extern int32 aiostream_io_execute(AiostreamIo *io, int fd);
+extern void aiostream_io_execute_write(AiostreamIo *io, int fd);
 extern int	aiostream_io_rest(const AiostreamIo *io, struct iovec *iov);
 
 /* shares.c */

@@ -31,23 +31,19 @@ close_callback(void *arg)
 	aiostream_file_close((AiostreamFile *) arg);
 }
 
-AiostreamFile *
-aiostream_file_open(const char *path, bool direct, MemoryContext cxt)
+static AiostreamFile *
+open_file(const char *path, int flags, bool direct, MemoryContext cxt)
 {
 	AiostreamFile *file;
 	File		vfd;
-	int			flags = O_RDONLY | PG_BINARY;
 
 	if (strlen(path) >= AIOSTREAM_PATH_LEN)
 	{
 		errno = ENAMETOOLONG;
 		return NULL;
 	}
-	if (direct)
-		flags |= O_DIRECT;
-
 	file = MemoryContextAllocZero(cxt, sizeof(AiostreamFile));
-	vfd = PathNameOpenFile(path, flags);
+	vfd = PathNameOpenFile(path, flags | PG_BINARY);
 	if (vfd < 0)
 	{
 		int			save_errno = errno;
@@ -64,6 +60,18 @@ aiostream_file_open(const char *path, bool direct, MemoryContext cxt)
 	file->callback.arg = file;
 	MemoryContextRegisterResetCallback(cxt, &file->callback);
 	return file;
+}
+
+AiostreamFile *
+aiostream_file_open(const char *path, bool direct, MemoryContext cxt)
+{
+	return open_file(path, O_RDONLY | (direct ? O_DIRECT : 0), direct, cxt);
+}
+
+AiostreamFile *
+aiostream_file_open_for_write(const char *path, MemoryContext cxt)
+{
+	return open_file(path, O_RDWR, false, cxt);
 }
 
 /*

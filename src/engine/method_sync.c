@@ -1,6 +1,6 @@
 /*
  * method_sync.c
- *		Method "sync": the owner reads at once.  No look-ahead, but reads are
+ *		Method "sync": the owner reads, or writes, at once.  No look-ahead, but reads are
  *		still combined and direct; the last resort of the other methods.
  */
 #include "postgres.h"
@@ -16,6 +16,11 @@ sync_submit(AiostreamIo *io)
 	int			fd = aiostream_file_fd(io->file);
 	int32		result;
 
+	if (io->op == AIOSTREAM_OP_WRITE)
+	{
+		aiostream_io_execute_write(io, fd);
+		return true;
+	}
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_READ);
 	result = fd < 0 ? -errno : aiostream_io_execute(io, fd);
 	pgstat_report_wait_end();

@@ -102,6 +102,17 @@ const AiostreamMethod aiostream_method_worker = {
 
 /* ---- the worker's side ---- */
 
+/*
+ * Half of the workers, at least one: writes may take long, and reads queue
+ * behind them.
+ */
+bool
+aiostream_engine_write_ok(void)
+{
+	return pg_atomic_read_u32(&aiostream_engine->writes) <
+		(uint32) Max(1, aiostream_engine->nworkers / 2);
+}
+
 bool
 aiostream_engine_workers_wanted(void)
 {
@@ -179,8 +190,8 @@ open_cached(const AiostreamIo *io)
 		victim->used = 0;
 	}
 	ReserveExternalFD();
-	victim->fd = BasicOpenFile(io->path, O_RDONLY | PG_BINARY |
-							   (io->direct ? O_DIRECT : 0));
+	victim->fd = BasicOpenFile(io->path, PG_BINARY | (io->direct ? O_DIRECT : 0) |
+							   (io->op == AIOSTREAM_OP_WRITE ? O_RDWR : O_RDONLY));
 	if (victim->fd < 0)
 	{
 		ReleaseExternalFD();
@@ -237,8 +248,12 @@ aiostream_engine_worker_run_one(void)
 	if (more != NULL)
 		SetLatch(more);
 
+	if (io->op == AIOSTREAM_OP_WRITE)
+	{
+		aiostream_io_execute_write(io, open_cached(io));
+		return true;
+	}
 	aiostream_fault_pause(AIOSTREAM_FAULT_WORKER_READ);
-
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_READ);
 	fd = open_cached(io);
 	result = fd < 0 ? -errno : aiostream_io_execute(io, fd);

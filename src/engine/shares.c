@@ -72,11 +72,15 @@ aiostream_engine_unreserve(int n)
 	Assert(old >= (uint32) n);
 }
 
-/* A read goes in flight: its reserved blocks become its process's. */
+/*
+ * A read goes in flight: its reserved blocks become its process's.  A write
+ * keeps nobody from a buffer's content and has reserved none.
+ */
 void
 aiostream_share_begin(AiostreamIo *io)
 {
-	pg_atomic_fetch_add_u32(&aiostream_my_process->blocks, io->npieces);
+	if (io->op == AIOSTREAM_OP_READ)
+		pg_atomic_fetch_add_u32(&aiostream_my_process->blocks, io->npieces);
 	if (pg_atomic_fetch_add_u32(&aiostream_my_process->inflight, 1) == 0)
 		pg_atomic_fetch_add_u32(&aiostream_engine->active, 1);
 }
@@ -88,9 +92,12 @@ aiostream_share_end(AiostreamIo *io)
 	AiostreamProcess *owner = &aiostream_processes[io->owner].process;
 	uint32		old PG_USED_FOR_ASSERTS_ONLY;
 
-	old = pg_atomic_fetch_sub_u32(&owner->blocks, io->npieces);
-	Assert(old >= (uint32) io->npieces);
-	aiostream_engine_unreserve(io->npieces);
+	if (io->op == AIOSTREAM_OP_READ)
+	{
+		old = pg_atomic_fetch_sub_u32(&owner->blocks, io->npieces);
+		Assert(old >= (uint32) io->npieces);
+		aiostream_engine_unreserve(io->npieces);
+	}
 	if (pg_atomic_fetch_sub_u32(&owner->inflight, 1) == 1)
 		pg_atomic_fetch_sub_u32(&aiostream_engine->active, 1);
 }

@@ -75,6 +75,7 @@ init_shared(int tranche)
 	pg_atomic_init_u32(&shared->reaper_open, 0);
 	pg_atomic_init_u32(&shared->reaper_asleep, 0);
 	pg_atomic_init_u32(&shared->workers_wanted, 0);
+	pg_atomic_init_u32(&shared->writes, 0);
 	LWLockInitialize(&shared->queue_lock, tranche);
 
 	for (int i = 0; i < shared->nhandles; i++)

@@ -136,6 +136,35 @@ extern void aiostream_stream_stats_add(AiostreamStreamStats *sum,
 extern Size aiostream_stream_shmem_size(void);
 extern void aiostream_stream_shmem_init(bool found);
 
+/*
+ * Write-behind: dirty pages of a relation that some process has moved past are
+ * written by the I/O workers in large writes, their WAL flushed first.  Needs
+ * the relation locked as a stream does, until aiostream_write_stream_end,
+ * which waits for writes on their way.  Pages that are locked or change
+ * meanwhile stay dirty, as do those of failed writes.
+ */
+typedef struct AiostreamWriteStream AiostreamWriteStream;
+
+extern AiostreamWriteStream *aiostream_write_stream_begin(Relation rel,
+														  ForkNumber fork,
+														  BlockNumber nblocks);
+
+/* The process begins again at block "next". */
+extern void aiostream_write_stream_restart(AiostreamWriteStream *stream,
+										   BlockNumber next);
+
+/*
+ * It is done with the blocks before "passed".  Does not wait.  False: not all
+ * that could be written has been started yet, come again.  all: also what
+ * would make a small request.  Raises interrupts, and what opening a file raises.
+ */
+extern bool aiostream_write_stream_advance(AiostreamWriteStream *stream,
+										   BlockNumber passed, bool all);
+
+/* Dirty pages given to the workers so far */
+extern uint64 aiostream_write_stream_blocks(const AiostreamWriteStream *stream);
+extern void aiostream_write_stream_end(AiostreamWriteStream *stream);
+
 /* A bulk-read ring for scans with look-ahead, or NULL; see buffer.h. */
 extern BufferAccessStrategy aiostream_stream_ring(void);
 

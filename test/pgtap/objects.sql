@@ -1,7 +1,7 @@
 -- The extension's objects: what there is, signatures, volatility, parallel safety,
 -- privileges, comments, columns.
 BEGIN;
-SELECT plan(98);
+SELECT plan(102);
 
 CREATE TEMP VIEW members AS
 SELECT classid, objid, pg_describe_object(classid, objid, 0) AS object
@@ -34,6 +34,7 @@ SELECT set_eq($$ SELECT object FROM members WHERE classid NOT IN ('pg_type'::reg
 	'function aiostream_prewarm(regclass,text,text,bigint,bigint)',
 	'function aiostream_stat_counters()',
 	'function aiostream_stat_reset()',
+	'function aiostream_write_out(regclass,text)',
 	'view aiostream_ios',
 	'view pg_stat_aiostream'
 ], 'the objects of the extension');
@@ -61,6 +62,7 @@ INSERT INTO wanted VALUES
 	('aiostream_verify', 'rel regclass, check_toast boolean DEFAULT true, heapallindexed boolean DEFAULT true, skip text DEFAULT ''none''::text', 'TABLE(relation regclass, blkno bigint, offnum integer, attnum integer, msg text)', true, 'v', 'u', true),
 	('aiostream_evict', 'rel regclass', 'bigint', true, 'v', 'u', true),
 	('aiostream_prewarm', 'rel regclass, mode text DEFAULT ''buffer''::text, fork text DEFAULT ''main''::text, first bigint DEFAULT NULL::bigint, last bigint DEFAULT NULL::bigint', 'bigint', false, 'v', 's', true),
+	('aiostream_write_out', 'rel regclass, fork text DEFAULT ''main''::text', 'bigint', true, 'v', 'r', true),
 	('aiostream_stat_reset', '', 'void', true, 'v', 's', false),
 	('aiostream_debug_fault', 'point text, action text', 'void', true, 'v', 'u', false),
 	('aiostream_debug_fault_waiters', 'point text', 'integer', true, 'v', 'u', false),
@@ -82,7 +84,8 @@ SELECT is(has_function_privilege('aiostream_nobody', p.oid, 'EXECUTE'), everyone
 SELECT columns_are('pg_stat_aiostream', ARRAY['reads', 'read_bytes', 'direct_reads', 'buffered_reads', 'io_uring_reads', 'worker_reads',
 	'sync_reads', 'combined_1', 'combined_2_7', 'combined_8_15', 'combined_16_31', 'combined_32_63', 'combined_64_up', 'bounced_reads',
 	'waits', 'wait_time', 'hits', 'core_reads', 'reaped_for_others', 'short_reads', 'failed_reads', 'stalls', 'fallback_ring',
-	'fallback_no_reaper', 'fallback_no_worker', 'fallback_direct_open', 'fallback_open', 'stats_reset']);
+	'fallback_no_reaper', 'fallback_no_worker', 'fallback_direct_open', 'fallback_open',
+	'writes', 'write_bytes', 'write_skipped', 'failed_writes', 'wal_flushes', 'stats_reset']);
 SELECT columns_are('aiostream_ios', ARRAY['pid', 'path', 'offset', 'length', 'direct', 'io_method', 'state', 'age']);
 SELECT is_empty($$ SELECT attname FROM pg_attribute WHERE attrelid = 'pg_stat_aiostream'::regclass AND attnum > 0
 	AND atttypid <> 'bigint'::regtype AND attname NOT IN ('wait_time', 'stats_reset') $$, 'counters are bigint');

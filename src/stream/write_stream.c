@@ -1,0 +1,83 @@
+/*
+ * write_stream.c
+ *		Write-behind: what a process has dirtied and moved past is written in
+ *		large pieces by the I/O workers.
+ *
+ * The caller says from time to time how far the process in question is; the
+ * stream starts writes for what lies behind, as many as the engine likes to
+ * have, and comes back for the rest at the next call.
+ */
+#include "postgres.h"
+
+#include "buffer/buffer.h"
+#include "guc.h"
+#include "stream/stream.h"
+
+struct AiostreamWriteStream
+{
+	AiostreamTarget *target;
+	BlockNumber nblocks;
+	BlockNumber next;			/* blocks before it have been looked at */
+	uint64		blocks;			/* dirty ones handed to workers */
+	uint64		requests;
+};
+
+AiostreamWriteStream *
+aiostream_write_stream_begin(Relation rel, ForkNumber fork, BlockNumber nblocks)
+{
+	AiostreamWriteStream *stream = palloc0(sizeof(AiostreamWriteStream));
+	AiostreamTargetOptions options = {
+		.method = AIOSTREAM_METHOD_WORKER,
+		.direct = AIOSTREAM_DIRECT_OFF,
+		.combine = aiostream_io_combine_limit,
+		.concurrency = 1,
+	};
+
+	stream->target = aiostream_target_open(rel, fork, nblocks, NULL, &options);
+	stream->nblocks = nblocks;
+	return stream;
+}
+
+void
+aiostream_write_stream_restart(AiostreamWriteStream *stream, BlockNumber next)
+{
+	stream->next = next;
+}
+
+bool
+aiostream_write_stream_advance(AiostreamWriteStream *stream, BlockNumber passed,
+							   bool all)
+{
+	passed = Min(passed, stream->nblocks);
+	while (stream->next < passed)
+	{
+		AiostreamCleaning cleaning;
+		int			n = (int) Min(passed - stream->next,
+								  (BlockNumber) aiostream_io_combine_limit);
+
+		/* larger writes later are better than small ones now */
+		if (!all && n < aiostream_io_combine_limit)
+			return true;
+		n = aiostream_target_clean(stream->target, stream->next, n, &cleaning);
+		if (n == 0)
+			return false;
+		stream->next += n;
+		stream->blocks += cleaning.blocks;
+		if (cleaning.blocks > 0)
+			stream->requests++;
+	}
+	return true;
+}
+
+uint64
+aiostream_write_stream_blocks(const AiostreamWriteStream *stream)
+{
+	return stream->blocks;
+}
+
+void
+aiostream_write_stream_end(AiostreamWriteStream *stream)
+{
+	aiostream_target_close(stream->target);
+	pfree(stream);
+}

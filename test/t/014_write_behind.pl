@@ -1,0 +1,286 @@
+# Dirty pages written by the I/O workers: WAL first; what changes meanwhile stays
+# dirty; a checkpoint waits, and syncs the file; failures leave the page to core; a
+# kill -9 at any step loses nothing.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use AiostreamTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_server('write', 'aiostream.io_method' => 'worker', 'aiostream.io_workers' => 2,
+	initdb => ['--data-checksums'], fsync => 'on', bgwriter_lru_maxpages => 0, log_checkpoints => 'on', wal_writer_delay => '10s',
+	wal_writer_flush_after => '1GB', synchronous_commit => 'off', full_page_writes => 'on');
+value($node, q{
+	CREATE EXTENSION pageinspect;
+	CREATE EXTENSION amcheck;
+	CREATE TABLE t (id int PRIMARY KEY, x int, pad text) USING aioheap;
+	INSERT INTO t SELECT g, 0, repeat('x', 200) FROM generate_series(1, 9000) g;
+	CREATE FUNCTION dirty() RETURNS bigint LANGUAGE sql AS
+		$$SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('t') AND relforknumber = 0 AND isdirty$$;
+	-- the LSN of a block of the file, and of the one in memory
+	CREATE FUNCTION lsn_on_disk(b int) RETURNS pg_lsn LANGUAGE sql AS $$
+		SELECT (to_hex((get_byte(p, 3)::bigint << 24) | (get_byte(p, 2) << 16) | (get_byte(p, 1) << 8) | get_byte(p, 0)) || '/' ||
+			to_hex((get_byte(p, 7)::bigint << 24) | (get_byte(p, 6) << 16) | (get_byte(p, 5) << 8) | get_byte(p, 4)))::pg_lsn
+		FROM pg_read_binary_file(pg_relation_filepath('t'), b * 8192, 8) p$$;
+	CREATE FUNCTION lsn_in_memory(b int) RETURNS pg_lsn LANGUAGE sql AS $$SELECT lsn FROM page_header(get_raw_page('t', b))$$;
+	VACUUM (FREEZE) t;
+	CHECKPOINT;
+});
+my $blocks = value($node, "SELECT pg_relation_size('t') / 8192");
+my $rounds = 0;    # each adds 1 to every x
+workers_run();
+
+# --- plain ------------------------------------------------------------------
+
+change();
+my $dirty = value($node, 'SELECT dirty()');
+cmp_ok($dirty, '>=', 200, "$dirty pages are dirty");
+my $before = counters($node);
+is(value($node, "SELECT aiostream_write_out('t')"), $dirty, 'all of them are handed to the workers');
+is(value($node, 'SELECT dirty()'), 0, 'and clean then');
+my $after = counters($node);
+is($after->{write_bytes} - $before->{write_bytes}, $dirty * 8192, 'each was written once');
+my $requests = $after->{writes} - $before->{writes};
+cmp_ok($requests, '<=', $dirty / 32, "in $requests large requests");
+is($after->{write_skipped} + $after->{failed_writes}, 0, 'none was left out');
+is(value($node, "SELECT aiostream_write_out('t')"), 0, 'nothing is left to write');
+is(value($node, "SELECT count(*) FROM generate_series(0, $blocks - 1) b WHERE lsn_on_disk(b) <> lsn_in_memory(b)"), 0,
+	'what is in the file is what is in memory');
+sound('plain');
+
+# by this process, where no worker is to be had
+restart_with($node, 'aiostream.io_method' => 'sync');
+change();
+cmp_ok(value($node, "SELECT aiostream_write_out('t')"), '>=', 200, 'sync: written');
+is(value($node, 'SELECT dirty()'), 0, 'sync: and clean then');
+restart_with($node, 'aiostream.io_method' => 'worker');
+workers_run();
+
+# --- WAL first ----------------------------------------------------------------
+
+{
+	my ($walwriter) = value($node, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'");
+	value($node, 'CHECKPOINT');
+	kill 'STOP', $walwriter;
+	arm($node, 'write_flush', 'pause');
+	arm($node, 'write_copied', 'pause');
+	change('id <= 300');
+	my $page = value($node, 'SELECT (ctid::text::point)[0]::int FROM t WHERE id = 1');
+	my $old = value($node, "SELECT lsn_on_disk($page)");
+	my $new = value($node, "SELECT lsn_in_memory($page)");
+	my $writer = session($node);
+	launch($writer, "SELECT aiostream_write_out('t')");
+	paused($node, 'write_flush');
+	is(value($node, "SELECT pg_current_wal_flush_lsn() < '$new'"), 't', 'WAL of the first page is not out yet');
+	is(value($node, "SELECT lsn_on_disk($page)"), $old, 'so the page is not, either');
+	disarm($node, 'write_flush');
+	paused($node, 'write_copied');
+	is(value($node, "SELECT pg_current_wal_flush_lsn() >= '$new'"), 't', 'then WAL is out');
+	is(value($node, "SELECT lsn_on_disk($page)"), $old, 'and the page still not');
+	disarm($node, 'write_copied');
+	outcome($writer);
+	is(value($node, "SELECT lsn_on_disk($page)"), $new, 'and then the page is');
+	cmp_ok(counters($node)->{wal_flushes}, '>', 0, 'flushes are counted');
+	kill 'CONT', $walwriter;
+	leave($writer);
+	sound('WAL first');
+}
+
+# --- changed while it is written ------------------------------------------------
+
+{
+	# rows in order, from the first page on
+	value($node, 'VACUUM FULL t; CHECKPOINT');
+	change('id <= 300 AND id % 2 = 0');
+	my $n = value($node, 'SELECT dirty()');
+	arm($node, 'write_copied', 'pause');
+	my $writer = session($node);
+	launch($writer, "SELECT aiostream_write_out('t')");
+	paused($node, 'write_copied');
+	elapsed_ok(20, 'a change of a page being written', sub { value($node, "UPDATE t SET pad = repeat('y', 200) WHERE id = 1") });
+	disarm($node, 'write_copied');
+	outcome($writer);
+	leave($writer);
+	my $left = value($node, "SELECT string_agg(relblocknumber::text, ' ' ORDER BY relblocknumber) FROM pg_buffercache
+		WHERE relfilenode = pg_relation_filenode('t') AND relforknumber = 0 AND isdirty");
+	cmp_ok(value($node, 'SELECT dirty()'), '<', $n, 'others are clean');
+	like($left, qr/^0\b/, 'the page that was changed meanwhile is still dirty');
+	value($node, 'CHECKPOINT');
+	is(value($node, 'SELECT dirty()'), 0, 'until a checkpoint writes it');
+	is(value($node, "SELECT lsn_on_disk(0) = lsn_in_memory(0)"), 't', 'in its last state');
+	sound('changed meanwhile');
+}
+
+# --- a checkpoint meanwhile -------------------------------------------------------
+
+foreach my $point ('write_copied', 'write_written')
+{
+	value($node, 'CHECKPOINT');
+	change('id <= 300');
+	my $n = value($node, 'SELECT dirty()');
+	arm($node, $point, 'pause');
+	my $writer = session($node);
+	launch($writer, "SELECT aiostream_write_out('t')");
+	paused($node, $point);
+	my $offset = -s $node->logfile;
+	my $checkpoint = session($node);
+	launch($checkpoint, 'CHECKPOINT');
+	await($node, "SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'checkpointer' AND wait_event = 'BufferIO'",
+		'the checkpointer to wait for the write');
+	ok(!$node->log_contains('checkpoint complete', $offset), "$point: a checkpoint waits");
+	disarm($node, $point);
+	outcome($checkpoint);
+	outcome($writer);
+	leave($_) foreach $checkpoint, $writer;
+	is(value($node, 'SELECT dirty()'), 0, "$point: all is clean");
+	# the pages of t were not the checkpoint's to write, but the file was to sync
+	my ($wrote, $files) = log_since($node, $offset) =~ /checkpoint complete: wrote (\d+) buffers.* sync files=(\d+)/;
+	cmp_ok($files, '>=', 1, "$point: it synced $files files");
+	sound("checkpoint at $point");
+}
+
+# only our writes before it: the file is synced all the same
+{
+	change('id <= 300');
+	value($node, 'CHECKPOINT');
+	# no other file is dirty
+	value($node, "UPDATE t SET pad = pad WHERE id = 7");
+	value($node, "SELECT aiostream_write_out('t')");
+	is(value($node, 'SELECT dirty()'), 0, 'written by us alone');
+	my $path = value($node, "SELECT pg_relation_filepath('t')");
+	my $offset = -s $node->logfile;
+	value($node, "SET log_min_messages = debug1; CHECKPOINT");
+	my ($files) = log_since($node, $offset) =~ /sync files=(\d+)/;
+	cmp_ok($files, '>=', 1, 'and synced by the checkpoint');
+}
+
+# --- failures ---------------------------------------------------------------------
+
+change();
+arm($node, 'write_error', 'fail');
+$before = counters($node);
+value($node, "SELECT aiostream_write_out('t')");
+is(counters($node)->{failed_writes} - $before->{failed_writes}, value($node, 'SELECT dirty()'), 'failed writes leave pages dirty');
+disarm($node, 'write_error');
+value($node, 'CHECKPOINT');
+is(value($node, 'SELECT dirty()'), 0, 'and core writes them');
+
+change();
+arm($node, 'write_queue', 'fail');
+value($node, "SELECT aiostream_write_out('t')");
+disarm($node, 'write_queue');
+is(value($node, 'SELECT dirty()'), 0, 'a full queue of fsync requests: synced on the spot');
+sound('failures');
+
+# a page that somebody has locked is left alone
+{
+	value($node, 'CHECKPOINT');
+	change('id <= 300');
+	arm($node, 'write_copied', 'pause');
+	my $writer = session($node);
+	launch($writer, "SELECT aiostream_write_out('t')");
+	paused($node, 'write_copied');
+	# a second one finds its pages busy, and does not wait for them
+	elapsed_ok(20, 'a second writer', sub {
+		value($node, "SET aiostream.io_combine_limit = 1; SELECT aiostream_evict('pg_class'::regclass) IS NULL") });
+	my $vacuum = session($node);
+	launch($vacuum, 'VACUUM (FREEZE, DISABLE_PAGE_SKIPPING) t');
+	disarm($node, 'write_copied');
+	outcome($writer);
+	my (undef, $error) = outcome($vacuum);
+	unlike($error, qr/ERROR/, 'VACUUM beside it');
+	leave($_) foreach $writer, $vacuum;
+	sound('VACUUM');
+}
+
+# --- kill -9 --------------------------------------------------------------------
+
+foreach my $point ('write_flush', 'write_copied', 'write_written')
+{
+	foreach my $victim ('io worker', 'submitter', 'postmaster')
+	{
+		my $what = "$victim killed at $point";
+		change();
+		value($node, 'SELECT txid_current(); SET synchronous_commit = on; CREATE TABLE IF NOT EXISTS u (i int); INSERT INTO u VALUES (1)');
+		arm($node, $point, 'pause');
+		my $writer = session($node);
+		my $pid = ask($writer, 'SELECT pg_backend_pid()');
+		launch($writer, "SELECT aiostream_write_out('t')");
+		paused($node, $point);
+		my $offset = -s $node->logfile;
+		if ($victim eq 'postmaster')
+		{
+			my %processes = server_processes($node);
+			$node->kill9;
+			ok(wait_gone(keys %processes), "$what: its children end");
+			ok(wait_until('a start', sub { $node->start(fail_ok => 1) }), "$what: starts again");
+		}
+		else
+		{
+			my @pids = $victim eq 'submitter' ? ($pid) : processes_like($node, qr/aiostream io worker/);
+			kill 'KILL', @pids;
+			$node->wait_for_log(qr/all server processes terminated; reinitializing/, $offset);
+			$node->wait_for_log(qr/database system is ready to accept connections/, $offset);
+		}
+		leave($writer);
+		sound($what);
+		workers_run();
+	}
+}
+
+# --- shutdown with writes on their way -------------------------------------------
+
+foreach my $mode ('fast', 'immediate')
+{
+	change();
+	value($node, 'SET synchronous_commit = on; INSERT INTO u VALUES (1)');
+	arm($node, 'write_copied', 'pause');
+	my $writer = session($node);
+	launch($writer, "SELECT aiostream_write_out('t')");
+	paused($node, 'write_copied');
+	elapsed_ok(60, "$mode shutdown", sub { $node->stop($mode) });
+	leave($writer);
+	if ($mode eq 'fast')
+	{
+		command_ok([ 'pg_checksums', '--check', '-D', $node->data_dir ], "$mode: checksums");
+	}
+	$node->start;
+	sound("$mode shutdown");
+	workers_run();
+}
+
+$node->stop;
+command_ok([ 'pg_checksums', '--check', '-D', $node->data_dir ], 'checksums');
+my @bad = grep { /PANIC|TRAP/ } split /\n/, log_since($node);
+is("@bad", '', 'no PANIC');
+done_testing();
+
+sub workers_run
+{
+	return await($node, "SELECT value::int = 2 FROM aiostream_info() WHERE name = 'io_workers_running'");
+}
+
+# Every row's x one up, or of some rows
+sub change
+{
+	my ($where) = @_;
+	value($node, 'UPDATE t SET x = x + 1' . ($where ? " WHERE $where" : ''));
+	$rounds++ unless $where;
+	return;
+}
+
+# All changes are there, also from the file's point of view
+sub sound
+{
+	my ($what) = @_;
+	my $sum = value($node, 'SET aiostream.enable = off; SELECT count(*), min(x) >= ' . $rounds . ', max(x) - min(x) <= 9 FROM t');
+	is($sum, '9000|t|t', "$what: all rows with all changes");
+	is(value($node, "SELECT count(*) FROM aiostream_verify('t')"), 0, "$what: amcheck");
+	nothing_left($node, $what);
+	is(value($node, "SELECT writes >= 0 AND failed_reads = 0 FROM pg_stat_aiostream"), 't', "$what: no failed reads");
+	return;
+}
