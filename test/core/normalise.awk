@@ -6,7 +6,8 @@
 # - The plan nodes' names: a custom scan becomes the core node that it stands for, with the
 #   index in its title, and its lines come in core's order.
 # - The width of a column that stands alone, which follows from its longest
-#   line: title, rule, and the padding before the "+" of rows of many lines.
+#   line: title, rule, the padding before the "+" of rows of many lines, and blanks at the end, which
+#   isolationtester pads with.
 # - The BRIN tests' warnings that a plan has no "Seq Scan" or "Bitmap Heap Scan" in it: they look for these words.
 
 # --- titles and widths: put() writes a line after it has seen the next one
@@ -85,7 +86,10 @@ FNR == 1 {
 
 /^WARNING:  did not get (seqscan|bitmap indexscan) plan for / { next }
 
-{ gsub(/Custom Scan \(AioSeqScan\)/, "Seq Scan") }
+{
+	sub(/ +$/, "")
+	gsub(/Custom Scan \(AioSeqScan\)/, "Seq Scan")
+}
 
 lines && /^ +[A-Z][A-Za-z ]*: / && !/->/ && (depth < 0 || indent($0) == depth) {
 	depth = indent($0)
