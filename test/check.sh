@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every test there is, on servers of its own; last line: "N passed, N failed".
 #
-#   test/check.sh [--cassert] [SUITE...]     suites: unit regress isolation pgtap tap (default: all)
+#   test/check.sh [--cassert] [SUITE...]     suites: unit regress isolation pgtap tap core (default: all)
 #
 # --cassert uses a server built with assertions, which is made the first time
 # (some minutes) in ${AIOSTREAM_CACHE:-/var/tmp/aiostream-cache} and kept there.
@@ -15,6 +15,8 @@
 #                              isolation tests; test/isolation.conf or test/regress.conf
 #   test/pgtap/*.sql           pgTAP, each in a new database with both extensions
 #   test/t/*.pl                TAP tests that start servers with PostgreSQL::Test
+#   test/core/check.sh         PostgreSQL's own regression and isolation tests: one combination of those that
+#                              make check-core runs; needs Debian's source package of PostgreSQL
 #
 # TAP tests are given, where the machine allows for it (root, /dev/fuse, loop devices):
 #   AIOSTREAM_SLOWDISK         a folder on a disk with 1 ms latency
@@ -26,11 +28,11 @@ cassert= suites=()
 for arg in "$@"; do
 	case $arg in
 	--cassert) cassert=1 ;;
-	unit | regress | isolation | pgtap | tap) suites+=("$arg") ;;
+	unit | regress | isolation | pgtap | tap | core) suites+=("$arg") ;;
 	*) die "unknown argument $arg" ;;
 	esac
 done
-[ ${#suites[@]} -gt 0 ] || suites=(unit regress isolation pgtap tap)
+[ ${#suites[@]} -gt 0 ] || suites=(unit regress isolation pgtap tap core)
 
 passed=0 failed=0 skipped=0 failures=()
 
@@ -181,6 +183,20 @@ suite_tap() {
 		rm -rf "${work:?}/tap/$name" "$work/disk/fail-reads"
 		[ ${#disk_env[@]} = 0 ] || find "$work/disk/mnt/tests" -mindepth 1 -delete
 	done
+}
+
+# Our plan nodes in place of core's, so that as many of the tests as possible go through them; with assertions
+# the plans that users get, too.  These tests have other names than ours: TESTS leaves them out.
+suite_core() {
+	local log=$work/log/core.log start=$SECONDS ok=0 bad=1 combinations=forced-io_uring-on
+	[ -z "${TESTS:-}${checker:-}" ] || return 0
+	step "PostgreSQL's own tests"
+	[ -z "$cassert" ] || combinations="aioheap-io_uring-auto $combinations"
+	env CORE_COMBINATIONS="$combinations" CORE_SUITES="regress isolation" ${cassert:+CORE_SERVER=cassert} \
+		${RESULTS:+CORE_RESULTS="$RESULTS/core"} "$top/test/core/check.sh" >"$log" 2>&1 </dev/null || true
+	read -r ok bad < <(sed -nE '$s/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$log") || true
+	count "core ($combinations)" "${ok:-0}" "${bad:-1}" 0 $((SECONDS - start))
+	sed -E -e '/^[0-9]+ passed, [0-9]+ failed$/d' -e '/^$/d' -e 's/^/          /' "$log"
 }
 
 # A slow disk for the TAP tests, where that is possible; else they skip.
