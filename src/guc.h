@@ -34,6 +34,13 @@ extern bool aiostream_align_buffers;	/* POSTMASTER: align shared buffers
 										 * for direct I/O */
 
 /*
+ * Requests in flight for a scan of a table in that tablespace (tablespace.c): its own
+ * effective_io_concurrency where it has one, else the setting above.  0 and 1 both
+ * mean no look-ahead.
+ */
+extern int	aiostream_concurrency_in(Oid tablespace);
+
+/*
  * Defines the settings; the POSTMASTER ones only while preloading, as core
  * refuses them later.
  */

@@ -57,16 +57,8 @@ aiostream_cost_seqscan(Path *path, PlannerInfo *root, RelOptInfo *rel)
 Cost
 aiostream_cost_saved(double pages, double page_cost, Oid tablespace)
 {
-	int			depth = aiostream_effective_io_concurrency;
+	int			depth = aiostream_concurrency_in(tablespace);
 
-	if (OidIsValid(tablespace))
-	{
-		int			set = get_tablespace_io_concurrency(tablespace);
-
-		/* without an option it gives core's own setting, whose default is 1 */
-		if (set != effective_io_concurrency)
-			depth = set;
-	}
 	if (depth <= 1)
 		return 0;
 	return 0.5 * (1.0 - 1.0 / (1.0 + log2(depth))) * pages * page_cost;

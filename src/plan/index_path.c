@@ -62,16 +62,23 @@ index_tlist(const IndexOnlyScan *scan)
 	return tlist;
 }
 
+/* LIMIT up to that many rows: nobody wants to pay for much more. */
+#define FEW_ROWS 1000.0
+
 /*
  * May the query stop before it has had all rows?  Then look-ahead is to grow
- * carefully.  The inner side of a join may be a semi-join's, which stops at
- * the first match.
+ * carefully; not at all, if a few rows are wanted only.  The inner side of a join may
+ * be a semi-join's, which stops at the first match.
  */
-static bool
-may_stop_early(PlannerInfo *root, const Path *path)
+static int
+stop_flags(PlannerInfo *root, const Path *path)
 {
-	return root->tuple_fraction > 0.0 || root->limit_tuples >= 0.0 ||
-		path->param_info != NULL;
+	if ((root->limit_tuples >= 0.0 && root->limit_tuples <= FEW_ROWS) ||
+		(root->tuple_fraction >= 1.0 && root->tuple_fraction <= FEW_ROWS))
+		return AIOSTREAM_PLAN_CAREFUL | AIOSTREAM_PLAN_FEW_ROWS;
+	if (root->tuple_fraction > 0.0 || root->limit_tuples >= 0.0 || path->param_info != NULL)
+		return AIOSTREAM_PLAN_CAREFUL;
+	return 0;
 }
 
 static Plan *
@@ -114,7 +121,9 @@ plan_indexscan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path,
 	cscan->scan.scanrelid = rel->relid;
 	cscan->flags = best_path->flags;
 	cscan->custom_plans = list_make1(child);
-	cscan->custom_private = list_make1(makeInteger(may_stop_early(root, &best_path->path)));
+	cscan->custom_private =
+		list_make1(makeInteger(intVal(linitial(best_path->custom_private)) |
+							   stop_flags(root, &best_path->path)));
 	return &cscan->scan.plan;
 }
 
@@ -147,6 +156,7 @@ make_index_path(PlannerInfo *root, RelOptInfo *rel, const IndexPath *core_path)
 	CustomPath *cpath = makeNode(CustomPath);
 	IndexPath  *child = makeNode(IndexPath);
 	IndexAmRoutine *am;
+	int			plan_flags;
 
 	cpath->path.pathtype = T_CustomScan;
 	cpath->path.parent = rel;
@@ -156,8 +166,9 @@ make_index_path(PlannerInfo *root, RelOptInfo *rel, const IndexPath *core_path)
 	cpath->path.parallel_safe = core_path->path.parallel_safe;
 	cpath->path.parallel_workers = core_path->path.parallel_workers;
 	cpath->path.pathkeys = core_path->path.pathkeys;
-	if (!aiostream_cost_indexscan(&cpath->path, root, core_path))
+	if (!aiostream_cost_indexscan(&cpath->path, root, core_path, &plan_flags))
 		return NULL;
+	cpath->custom_private = list_make1(makeInteger(plan_flags));
 
 	/* A copy: the planner may free a path that ours is better than. */
 	*child = *core_path;

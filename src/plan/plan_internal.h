@@ -37,9 +37,10 @@ extern List *aiostream_index_paths(PlannerInfo *root, RelOptInfo *rel, List *pat
 /*
  * Fill in the costs of an index path of ours from those of the core path that it
  * stands in for.  False if too few heap pages are fetched for it to pay.
+ * *plan_flags: AIOSTREAM_PLAN_..., other than _CAREFUL.
  */
 extern bool aiostream_cost_indexscan(Path *path, PlannerInfo *root,
-									 const IndexPath *core_path);
+									 const IndexPath *core_path, int *plan_flags);
 
 /* May a scan of rel hand out more columns than tlist names? See paths.c. */
 extern bool aiostream_any_tlist_will_do(PlannerInfo *root, RelOptInfo *rel,

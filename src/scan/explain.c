@@ -17,6 +17,13 @@ average(uint64 sum, uint64 n)
 	return n == 0 ? 0.0 : (double) sum / (double) n;
 }
 
+/* Share of the blocks read */
+static double
+percent(uint64 blocks, const AiostreamStreamStats *stats)
+{
+	return stats->io_blocks == 0 ? 0.0 : 100.0 * (double) blocks / (double) stats->io_blocks;
+}
+
 static void
 indent(ExplainState *es)
 {
@@ -50,6 +57,12 @@ explain_text(const AiostreamStreamStats *stats, ExplainState *es)
 		appendStringInfo(es->str, " hits=" UINT64_FORMAT, stats->hits);
 	if (stats->core_reads > 0)
 		appendStringInfo(es->str, " core-reads=" UINT64_FORMAT, stats->core_reads);
+	if (stats->forward_blocks > 0)
+		appendStringInfo(es->str, " forward=%.0f%%", percent(stats->forward_blocks, stats));
+	if (stats->backward_blocks > 0)
+		appendStringInfo(es->str, " backward=%.0f%%", percent(stats->backward_blocks, stats));
+	if (stats->index_blocks > 0)
+		appendStringInfo(es->str, " index-blocks=" UINT64_FORMAT, stats->index_blocks);
 	if (stats->gap_blocks > 0)
 		appendStringInfo(es->str, " gap-blocks=" UINT64_FORMAT, stats->gap_blocks);
 	if (stats->collapses > 0)
@@ -77,6 +90,9 @@ explain_structured(const AiostreamStreamStats *stats, ExplainState *es)
 		ExplainPropertyFloat("I/O Wait Time", "ms", stats->wait_us / 1000.0, 3, es);
 	ExplainPropertyInteger("Core Reads", "blocks", (int64) stats->core_reads, es);
 	ExplainPropertyInteger("Buffers Hit", "blocks", (int64) stats->hits, es);
+	ExplainPropertyFloat("Combined Forward", "%", percent(stats->forward_blocks, stats), 1, es);
+	ExplainPropertyFloat("Combined Backward", "%", percent(stats->backward_blocks, stats), 1, es);
+	ExplainPropertyInteger("Index Blocks", "blocks", (int64) stats->index_blocks, es);
 	ExplainPropertyInteger("Gap Blocks", "blocks", (int64) stats->gap_blocks, es);
 	ExplainPropertyInteger("Look-Ahead Given Up", NULL, (int64) stats->collapses, es);
 }

@@ -290,7 +290,7 @@ indexscan_begin(CustomScanState *node, EState *estate, int eflags)
 	AiostreamIndexScanState *state = (AiostreamIndexScanState *) node;
 	CustomScan *cscan = castNode(CustomScan, node->ss.ps.plan);
 	PlanState  *core = ExecInitNode(linitial(cscan->custom_plans), estate, eflags);
-	bool		careful = intVal(linitial(cscan->custom_private)) != 0;
+	int			plan_flags = intVal(linitial(cscan->custom_private));
 	Buffer	   *vmbuffer = NULL;
 	ScanDirection planned;
 
@@ -317,7 +317,7 @@ indexscan_begin(CustomScanState *node, EState *estate, int eflags)
 	node->ss.ps.subPlan = list_concat(node->ss.ps.subPlan, core->subPlan);
 	core->subPlan = NIL;
 	state->descending = ScanDirectionIsBackward(planned);
-	state->fetch = aiostream_indexfetch_create(estate->es_query_cxt, vmbuffer, careful);
+	state->fetch = aiostream_indexfetch_create(estate->es_query_cxt, vmbuffer, plan_flags);
 }
 
 static void

@@ -40,7 +40,6 @@
 #include "executor/tuptable.h"
 #include "guc.h"
 #include "miscadmin.h"
-#include "port/pg_bitutils.h"
 #include "scan/indexscan_internal.h"
 #include "storage/bufmgr.h"
 #include "storage/predicate.h"
@@ -48,25 +47,18 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-/* A queue entry's flags */
-#define ENTRY_RECHECK		0x01
-#define ENTRY_ALL_VISIBLE	0x02	/* no need to visit the heap */
-#define ENTRY_ANNOUNCED		0x04	/* the stream will hand out its block */
-#define ENTRY_HEAP_TUPLE	0x08	/* index-only: data is a HeapTuple */
-
-typedef struct QueueEntry
-{
-	ItemPointerData tid;
-	uint16		flags;
-} QueueEntry;
-
+/* Blocks between two misses that begin look-ahead */
+#define VISITS_BETWEEN_MISSES 16
 /* Entries to read without finding a block to announce, before giving up */
 #define MAX_BARREN			4096
 #define MAX_BARREN_CAREFUL	128
-#define FIRST_QUEUE_SIZE	64
 
-/* A careful stream's look-ahead: blocks, and a part of those consumed */
-#define CAREFUL_BLOCKS		15
+/*
+ * A careful stream's look-ahead: blocks, and a part of those consumed, unless it is
+ * a few rows that are wanted.  With two leaf pages of the index, no more than 16
+ * blocks are then read in vain.
+ */
+#define CAREFUL_BLOCKS		13
 #define CAREFUL_PART		8
 
 /* Blocks announced a short while ago: a table indexed by block number */
@@ -83,6 +75,7 @@ struct AiostreamIndexFetch
 	MemoryContext cxt;
 	Buffer	   *vmbuffer;		/* index-only scan, else NULL */
 	bool		careful;
+	int			plan_flags;
 
 	bool		ahead;			/* mode */
 	bool		wanted;			/* begin look-ahead with the next entry */
@@ -90,17 +83,11 @@ struct AiostreamIndexFetch
 	bool		turned;			/* the consumer turned: none until the next
 								 * rescan */
 	ScanDirection direction;	/* of the last call; none since a rescan */
-	uint16		misses;			/* the last 16 blocks visited in mode CORE */
+	uint64		visits;			/* of blocks in mode CORE */
+	uint64		last_miss;		/* the visit that missed last */
 	BlockNumber last_block;
 
-	/* the queue: positions head .. tail-1, slot = position & (size - 1) */
-	QueueEntry *entries;
-	void	  **data;			/* index-only: copies of index tuples */
-	uint32		head;
-	uint32		tail;
-	uint32		size;
-	Size		data_size;		/* of the copies queued */
-	void	   *current_data;	/* of the entry handed out */
+	AiostreamEntryQueue queue;
 
 	/* mode AHEAD */
 	IndexScanDesc scan;
@@ -118,131 +105,36 @@ struct AiostreamIndexFetch
 	uint32		announcements;
 	uint64		pauses;			/* of the look-ahead, as collapses */
 	AiostreamLeafAhead *leaves; /* NULL: not of this index */
+	AiostreamSweep *table_sweep;	/* NULL until something was missed */
+	AiostreamSweep *index_sweep;
 };
 
+static void
+forget_misses(AiostreamIndexFetch *fetch)
+{
+	fetch->visits = fetch->last_miss + VISITS_BETWEEN_MISSES;
+}
+
 AiostreamIndexFetch *
-aiostream_indexfetch_create(MemoryContext cxt, Buffer *vmbuffer, bool careful)
+aiostream_indexfetch_create(MemoryContext cxt, Buffer *vmbuffer, int plan_flags)
 {
 	AiostreamIndexFetch *fetch = MemoryContextAllocZero(cxt, sizeof(AiostreamIndexFetch));
 
 	fetch->cxt = cxt;
 	fetch->vmbuffer = vmbuffer;
-	fetch->careful = careful;
+	fetch->careful = (plan_flags & AIOSTREAM_PLAN_CAREFUL) != 0;
+	fetch->plan_flags = plan_flags;
+	aiostream_entryqueue_init(&fetch->queue, cxt, vmbuffer != NULL);
 	fetch->last_block = InvalidBlockNumber;
+	forget_misses(fetch);
 	aiostream_indexfetch_rescan(fetch);
 	return fetch;
-}
-
-/* ------------------------------------------------------------------------
- * The queue
- * ------------------------------------------------------------------------
- */
-
-static inline uint32
-queued(const AiostreamIndexFetch *fetch)
-{
-	return fetch->tail - fetch->head;
-}
-
-static void
-grow_queue(AiostreamIndexFetch *fetch)
-{
-	uint32		old = fetch->size;
-	uint32		size = old == 0 ? FIRST_QUEUE_SIZE : old * 2;
-	QueueEntry *entries = MemoryContextAllocHuge(fetch->cxt, size * sizeof(QueueEntry));
-	void	  **data = NULL;
-
-	if (fetch->vmbuffer != NULL)
-		data = MemoryContextAllocHuge(fetch->cxt, size * sizeof(void *));
-	for (uint32 p = fetch->head; p != fetch->tail; p++)
-	{
-		entries[p & (size - 1)] = fetch->entries[p & (old - 1)];
-		if (data != NULL)
-			data[p & (size - 1)] = fetch->data[p & (old - 1)];
-	}
-	if (old != 0)
-	{
-		pfree(fetch->entries);
-		if (data != NULL)
-			pfree(fetch->data);
-	}
-	fetch->entries = entries;
-	fetch->data = data;
-	fetch->size = size;
-}
-
-static Size
-data_size(const void *data, uint16 flags)
-{
-	return (flags & ENTRY_HEAP_TUPLE) ? ((const HeapTupleData *) data)->t_len :
-		IndexTupleSize((IndexTuple) data);
-}
-
-/* Append the entry that the index scan has just returned. */
-static QueueEntry *
-push_entry(AiostreamIndexFetch *fetch, ItemPointer tid)
-{
-	IndexScanDesc scan = fetch->scan;
-	QueueEntry *entry;
-
-	if (queued(fetch) == fetch->size)
-		grow_queue(fetch);
-	entry = &fetch->entries[fetch->tail & (fetch->size - 1)];
-	entry->tid = *tid;
-	entry->flags = scan->xs_recheck ? ENTRY_RECHECK : 0;
-	if (fetch->vmbuffer != NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(fetch->cxt);
-		void	   *data;
-
-		if (scan->xs_hitup != NULL)
-		{
-			data = heap_copytuple(scan->xs_hitup);
-			entry->flags |= ENTRY_HEAP_TUPLE;
-		}
-		else if (scan->xs_itup != NULL)
-			data = CopyIndexTuple(scan->xs_itup);
-		else
-			elog(ERROR, "no data returned for index-only scan");
-		fetch->data[fetch->tail & (fetch->size - 1)] = data;
-		fetch->data_size += data_size(data, entry->flags);
-		MemoryContextSwitchTo(old);
-	}
-	fetch->tail++;
-	return entry;
-}
-
-static void
-free_current_data(AiostreamIndexFetch *fetch)
-{
-	if (fetch->current_data != NULL)
-		pfree(fetch->current_data);
-	fetch->current_data = NULL;
-}
-
-static QueueEntry
-pop_entry(AiostreamIndexFetch *fetch)
-{
-	uint32		at = fetch->head & (fetch->size - 1);
-	QueueEntry	entry = fetch->entries[at];
-
-	Assert(queued(fetch) > 0);
-	if (fetch->vmbuffer != NULL)
-	{
-		free_current_data(fetch);
-		fetch->current_data = fetch->data[at];
-		fetch->data_size -= data_size(fetch->current_data, entry.flags);
-	}
-	fetch->head++;
-	return entry;
 }
 
 static void
 empty_queue(AiostreamIndexFetch *fetch)
 {
-	while (queued(fetch) > 0)
-		(void) pop_entry(fetch);
-	free_current_data(fetch);
+	aiostream_entryqueue_clear(&fetch->queue);
 	if (fetch->holding && BufferIsValid(fetch->held_buffer))
 		ReleaseBuffer(fetch->held_buffer);
 	fetch->holding = false;
@@ -291,7 +183,7 @@ queue_too_long(AiostreamIndexFetch *fetch, int barren)
 	Size		memory = (Size) work_mem * 1024;
 
 	return barren >= (fetch->careful ? MAX_BARREN_CAREFUL : MAX_BARREN) ||
-		(Size) queued(fetch) * sizeof(QueueEntry) + fetch->data_size >= memory;
+		(Size) aiostream_entryqueue_length(&fetch->queue) * sizeof(AiostreamQueueEntry) + fetch->queue.data_size >= memory;
 }
 
 /* The next entry of the index scan, whose leaf pages are read ahead, too */
@@ -316,7 +208,7 @@ next_block(AiostreamStream *stream, void *callback_private, void *per_block)
 	for (int barren = 0; !fetch->at_end; barren++)
 	{
 		ItemPointer tid;
-		QueueEntry *entry;
+		AiostreamQueueEntry *entry;
 		BlockNumber blkno;
 
 		if (queue_too_long(fetch, barren))
@@ -331,13 +223,13 @@ next_block(AiostreamStream *stream, void *callback_private, void *per_block)
 			fetch->at_end = true;
 			break;
 		}
-		entry = push_entry(fetch, tid);
+		entry = aiostream_entryqueue_push(&fetch->queue, fetch->scan, tid);
 		blkno = ItemPointerGetBlockNumber(tid);
 		if (fetch->vmbuffer != NULL && block_all_visible(fetch, fetch->scan, blkno))
-			entry->flags |= ENTRY_ALL_VISIBLE;
+			entry->flags |= AIOSTREAM_ENTRY_ALL_VISIBLE;
 		else if (worth_announcing(fetch, blkno))
 		{
-			entry->flags |= ENTRY_ANNOUNCED;
+			entry->flags |= AIOSTREAM_ENTRY_ANNOUNCED;
 			return blkno;
 		}
 	}
@@ -349,8 +241,12 @@ stream_step(AiostreamIndexFetch *fetch)
 {
 	Assert(!fetch->holding);
 	if (fetch->careful)
-		aiostream_stream_bound(fetch->stream,
-							   (int) Max(CAREFUL_BLOCKS, fetch->consumed / CAREFUL_PART));
+	{
+		uint64		part = fetch->plan_flags & AIOSTREAM_PLAN_FEW_ROWS ? 0 :
+			fetch->consumed / CAREFUL_PART;
+
+		aiostream_stream_bound(fetch->stream, (int) Max(CAREFUL_BLOCKS, part));
+	}
 	if (!aiostream_stream_next(fetch->stream, &fetch->held_block, &fetch->held_buffer, NULL))
 		return false;
 	fetch->holding = true;
@@ -374,11 +270,11 @@ take_block(AiostreamIndexFetch *fetch, BlockNumber blkno)
 static bool
 refill_queue(AiostreamIndexFetch *fetch)
 {
-	Assert(queued(fetch) == 0 && !fetch->holding);
+	Assert(aiostream_entryqueue_length(&fetch->queue) == 0 && !fetch->holding);
 	if (fetch->at_end || fetch->paused || !aiostream_stream_looking(fetch->stream))
 		return false;
 	(void) stream_step(fetch);
-	return queued(fetch) > 0;
+	return aiostream_entryqueue_length(&fetch->queue) > 0;
 }
 
 /* ------------------------------------------------------------------------
@@ -404,7 +300,7 @@ start_stream(AiostreamIndexFetch *fetch, IndexScanDesc scan)
 	/* in a parallel scan, the next leaf is another process's */
 	if (scan->parallel_scan == NULL)
 		fetch->leaves = aiostream_leafahead_create(fetch->cxt, scan->indexRelation,
-												   fetch->careful);
+												   fetch->plan_flags);
 }
 
 /* To AHEAD, if possible; the index scan stands at the entry handed out last. */
@@ -420,7 +316,7 @@ start_ahead(AiostreamIndexFetch *fetch, IndexScanDesc scan)
 		return;
 	}
 
-	Assert(queued(fetch) == 0 && !fetch->holding && !scan->xs_heap_continue);
+	Assert(aiostream_entryqueue_length(&fetch->queue) == 0 && !fetch->holding && !scan->xs_heap_continue);
 	if (fetch->stream == NULL)
 		start_stream(fetch, scan);
 	else
@@ -440,7 +336,7 @@ static void
 stop_ahead(AiostreamIndexFetch *fetch)
 {
 	/* what was announced may not have been read: it is not "recent" */
-	if (queued(fetch) > 0)
+	if (aiostream_entryqueue_length(&fetch->queue) > 0)
 		fetch->announcements += RECENT_BLOCKS;
 	empty_queue(fetch);
 	if (fetch->stream != NULL)
@@ -449,7 +345,7 @@ stop_ahead(AiostreamIndexFetch *fetch)
 		aiostream_leafahead_restart(fetch->leaves);
 	fetch->ahead = false;
 	fetch->wanted = false;
-	fetch->misses = 0;
+	forget_misses(fetch);
 	fetch->last_block = InvalidBlockNumber;
 }
 
@@ -467,7 +363,7 @@ turn_round(AiostreamIndexFetch *fetch)
 {
 	IndexScanDesc scan = fetch->scan;
 
-	if (queued(fetch) > 0)
+	if (aiostream_entryqueue_length(&fetch->queue) > 0)
 	{
 		ItemPointer tid;
 
@@ -489,14 +385,27 @@ turn_round(AiostreamIndexFetch *fetch)
  * ------------------------------------------------------------------------
  */
 
-/* A block was visited in mode CORE: remember whether it had to be read. */
+/* A page of the table or the index was read in mode CORE; see sweep.c. */
 static pg_noinline void
-note_visit(AiostreamIndexFetch *fetch, BlockNumber blkno, bool missed)
+sweep_missed(AiostreamIndexFetch *fetch, AiostreamSweep **sweep, Relation rel)
 {
-	fetch->misses = (uint16) (fetch->misses << 1) | missed;
+	if (*sweep == NULL)
+		*sweep = aiostream_sweep_create(fetch->cxt, rel);
+	aiostream_sweep_missed(*sweep);
+}
+
+/* A block of the table had to be read in mode CORE. */
+static pg_noinline void
+note_miss(AiostreamIndexFetch *fetch, IndexScanDesc scan, BlockNumber blkno)
+{
+	fetch->visits++;
 	fetch->last_block = blkno;
-	if (missed && pg_popcount32(fetch->misses) > 1)
+	if (fetch->visits - fetch->last_miss < VISITS_BETWEEN_MISSES &&
+		!(fetch->plan_flags & AIOSTREAM_PLAN_FEW_BLOCKS))
 		fetch->wanted = true;
+	fetch->last_miss = fetch->visits;
+	if (fetch->plan_flags & AIOSTREAM_PLAN_SWEEP_TABLE)
+		sweep_missed(fetch, &fetch->table_sweep, scan->heapRelation);
 }
 
 /* index_getnext_slot(), watching for misses */
@@ -512,8 +421,12 @@ next_in_core(AiostreamIndexFetch *fetch, IndexScanDesc scan, ScanDirection direc
 		int64		reads;
 
 		CHECK_FOR_INTERRUPTS();
+		reads = pgBufferUsage.shared_blks_read;
 		if (!scan->xs_heap_continue && index_getnext_tid(scan, direction) == NULL)
 			return false;
+		if (unlikely(pgBufferUsage.shared_blks_read != reads) &&
+			(fetch->plan_flags & AIOSTREAM_PLAN_SWEEP_INDEX))
+			sweep_missed(fetch, &fetch->index_sweep, scan->indexRelation);
 
 		blkno = ItemPointerGetBlockNumber(&scan->xs_heaptid);
 		entry->heap_fetched = true;
@@ -526,15 +439,22 @@ next_in_core(AiostreamIndexFetch *fetch, IndexScanDesc scan, ScanDirection direc
 		reads = pgBufferUsage.shared_blks_read;
 		found = index_fetch_heap(scan, slot);
 		if (unlikely(pgBufferUsage.shared_blks_read != reads))
-			note_visit(fetch, blkno, true);
+			note_miss(fetch, scan, blkno);
 		else if (blkno != fetch->last_block)
-			note_visit(fetch, blkno, false);
+		{
+			fetch->visits++;
+			fetch->last_block = blkno;
+		}
 	} while (!found);
 
-	if (fetch->vmbuffer != NULL && scan->xs_heap_continue)
+	entry->recheck = scan->xs_recheck;
+	if (fetch->vmbuffer == NULL)
+		return true;
+
+	/* an index-only scan wants the rest, too */
+	if (scan->xs_heap_continue)
 		elog(ERROR, "non-MVCC snapshots are not supported in index-only scans");
 	entry->tid = scan->xs_heaptid;
-	entry->recheck = scan->xs_recheck;
 	entry->itup = scan->xs_itup;
 	entry->hitup = scan->xs_hitup;
 	return true;
@@ -545,7 +465,7 @@ next_in_core(AiostreamIndexFetch *fetch, IndexScanDesc scan, ScanDirection direc
  * The stream's pin goes first: core prunes a page only if it is pinned once.
  */
 static bool
-fetch_row(AiostreamIndexFetch *fetch, const QueueEntry *queued_entry, TupleTableSlot *slot)
+fetch_row(AiostreamIndexFetch *fetch, const AiostreamQueueEntry *queued_entry, TupleTableSlot *slot)
 {
 	IndexScanDesc scan = fetch->scan;
 	int64		hits;
@@ -553,7 +473,7 @@ fetch_row(AiostreamIndexFetch *fetch, const QueueEntry *queued_entry, TupleTable
 	bool		found;
 	Buffer		buffer = InvalidBuffer;
 
-	if (queued_entry->flags & ENTRY_ANNOUNCED)
+	if (queued_entry->flags & AIOSTREAM_ENTRY_ANNOUNCED)
 		buffer = take_block(fetch, ItemPointerGetBlockNumber(&queued_entry->tid));
 	if (BufferIsValid(buffer))
 		ReleaseBuffer(buffer);
@@ -575,7 +495,7 @@ fetch_row(AiostreamIndexFetch *fetch, const QueueEntry *queued_entry, TupleTable
 		if (pgBufferUsage.shared_blks_hit != hits)
 			aiostream_stream_uncount_hit(fetch->stream);
 	}
-	else if (queued_entry->flags & ENTRY_ANNOUNCED)
+	else if (queued_entry->flags & AIOSTREAM_ENTRY_ANNOUNCED)
 		aiostream_stream_core_read(fetch->stream,
 								   pgBufferUsage.shared_blks_read == reads);
 	return found;
@@ -586,15 +506,15 @@ static bool
 next_in_ahead(AiostreamIndexFetch *fetch, TupleTableSlot *slot,
 			  AiostreamIndexEntry *entry, double *heap_fetches)
 {
-	QueueEntry	queued_entry;
+	AiostreamQueueEntry	queued_entry;
 
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (queued(fetch) == 0 && !refill_queue(fetch))
+		if (aiostream_entryqueue_length(&fetch->queue) == 0 && !refill_queue(fetch))
 			return false;
-		queued_entry = pop_entry(fetch);
-		entry->heap_fetched = !(queued_entry.flags & ENTRY_ALL_VISIBLE);
+		queued_entry = aiostream_entryqueue_pop(&fetch->queue);
+		entry->heap_fetched = !(queued_entry.flags & AIOSTREAM_ENTRY_ALL_VISIBLE);
 		if (!entry->heap_fetched)
 		{
 			entry->tid = queued_entry.tid;
@@ -606,9 +526,9 @@ next_in_ahead(AiostreamIndexFetch *fetch, TupleTableSlot *slot,
 	if (entry->heap_fetched)
 		entry->tid = fetch->scan->xs_heaptid;
 	fetch->returned = queued_entry.tid;
-	entry->recheck = (queued_entry.flags & ENTRY_RECHECK) != 0;
-	entry->hitup = (queued_entry.flags & ENTRY_HEAP_TUPLE) ? fetch->current_data : NULL;
-	entry->itup = (queued_entry.flags & ENTRY_HEAP_TUPLE) ? NULL : fetch->current_data;
+	entry->recheck = (queued_entry.flags & AIOSTREAM_ENTRY_RECHECK) != 0;
+	entry->hitup = (queued_entry.flags & AIOSTREAM_ENTRY_HEAP_TUPLE) ? fetch->queue.current_data : NULL;
+	entry->itup = (queued_entry.flags & AIOSTREAM_ENTRY_HEAP_TUPLE) ? NULL : fetch->queue.current_data;
 	return true;
 }
 
@@ -648,7 +568,7 @@ aiostream_indexfetch_rescan(AiostreamIndexFetch *fetch)
 	if (fetch->ahead)
 	{
 		stop_ahead(fetch);
-		fetch->misses = 1;		/* the next round need miss only once */
+		fetch->last_miss = fetch->visits;	/* the next round need miss only once */
 	}
 	fetch->wanted = aiostream_debug_force_nodes != 0;
 	fetch->turned = false;
@@ -665,13 +585,45 @@ aiostream_indexfetch_end(AiostreamIndexFetch *fetch)
 	if (fetch->leaves != NULL)
 		aiostream_leafahead_end(fetch->leaves);
 	fetch->leaves = NULL;
+	if (fetch->table_sweep != NULL)
+		aiostream_sweep_end(fetch->table_sweep);
+	if (fetch->index_sweep != NULL)
+		aiostream_sweep_end(fetch->index_sweep);
+	fetch->table_sweep = fetch->index_sweep = NULL;
+}
+
+/* What was read of the index is told by what it cost, and how much it was. */
+static void
+add_index_stats(AiostreamStreamStats *stats, AiostreamStreamStats *index)
+{
+	index->blocks = index->hits = index->core_reads = 0;
+	index->distance_max = index->capacity = index->collapses = 0;
+	index->index_blocks = index->io_blocks;
+	aiostream_stream_stats_add(stats, index);
 }
 
 void
 aiostream_indexfetch_stats(AiostreamIndexFetch *fetch, AiostreamStreamStats *stats)
 {
+	AiostreamStreamStats more;
+
 	memset(stats, 0, sizeof(*stats));
 	if (fetch->stream != NULL)
 		aiostream_stream_get_stats(fetch->stream, stats);
 	stats->collapses += fetch->pauses;
+	if (fetch->table_sweep != NULL)
+	{
+		aiostream_sweep_stats(fetch->table_sweep, &more);
+		aiostream_stream_stats_add(stats, &more);
+	}
+	if (fetch->leaves != NULL)
+	{
+		aiostream_leafahead_stats(fetch->leaves, &more);
+		add_index_stats(stats, &more);
+	}
+	if (fetch->index_sweep != NULL)
+	{
+		aiostream_sweep_stats(fetch->index_sweep, &more);
+		add_index_stats(stats, &more);
+	}
 }

@@ -20,8 +20,8 @@ typedef struct AiostreamIndexEntry
 {
 	bool		recheck;		/* the index was lossy: test its conditions */
 	bool		heap_fetched;	/* false: the visibility map said enough */
-	ItemPointerData tid;		/* of the row's visible version, if fetched */
-	/* index-only: the row, one of these; valid until the next call */
+	/* index-only: the row's identity, and the row, one of these until the next call */
+	ItemPointerData tid;
 	IndexTuple	itup;
 	HeapTuple	hitup;
 } AiostreamIndexEntry;
@@ -29,11 +29,11 @@ typedef struct AiostreamIndexEntry
 /*
  * Allocates in cxt, which must live as long as the scan.  vmbuffer: for an
  * index-only scan, where to keep the visibility map's page pinned; else NULL.
- * careful: the consumer may stop early, so let look-ahead grow slowly.
+ * plan_flags: AIOSTREAM_PLAN_..., see scan.h.
  */
 extern AiostreamIndexFetch *aiostream_indexfetch_create(MemoryContext cxt,
 														Buffer *vmbuffer,
-														bool careful);
+														int plan_flags);
 
 /*
  * The next entry in the given direction; false at the end.  slot gets the row's
@@ -52,6 +52,58 @@ extern void aiostream_indexfetch_end(AiostreamIndexFetch *fetch);
 extern void aiostream_indexfetch_stats(AiostreamIndexFetch *fetch,
 									   AiostreamStreamStats *stats);
 
+/* indexscan_queue.c: entries read ahead of the fetches */
+#define AIOSTREAM_ENTRY_RECHECK		0x01
+#define AIOSTREAM_ENTRY_ALL_VISIBLE 0x02	/* no need to visit the heap */
+#define AIOSTREAM_ENTRY_ANNOUNCED	0x04	/* the stream will hand out its block */
+#define AIOSTREAM_ENTRY_HEAP_TUPLE	0x08	/* index-only: data is a HeapTuple */
+
+typedef struct AiostreamQueueEntry
+{
+	ItemPointerData tid;
+	uint16		flags;
+} AiostreamQueueEntry;
+
+typedef struct AiostreamEntryQueue
+{
+	MemoryContext cxt;
+	bool		with_data;		/* index-only: has copies of index tuples */
+	AiostreamQueueEntry *entries;
+	void	  **data;
+	uint32		head;
+	uint32		tail;
+	uint32		size;
+	Size		data_size;		/* of the copies queued */
+	void	   *current_data;	/* of the entry taken out last */
+} AiostreamEntryQueue;
+
+static inline uint32
+aiostream_entryqueue_length(const AiostreamEntryQueue *queue)
+{
+	return queue->tail - queue->head;
+}
+
+extern void aiostream_entryqueue_init(AiostreamEntryQueue *queue, MemoryContext cxt,
+									  bool with_data);
+
+/* Append the entry that the index scan has just returned. */
+extern AiostreamQueueEntry *aiostream_entryqueue_push(AiostreamEntryQueue *queue,
+													  IndexScanDesc scan,
+													  ItemPointer tid);
+extern AiostreamQueueEntry aiostream_entryqueue_pop(AiostreamEntryQueue *queue);
+extern void aiostream_entryqueue_clear(AiostreamEntryQueue *queue);
+
+/*
+ * sweep.c: reading all of a relation.  Call _missed after each page of it that core had
+ * to read; it does not wait.
+ */
+typedef struct AiostreamSweep AiostreamSweep;
+
+extern AiostreamSweep *aiostream_sweep_create(MemoryContext cxt, Relation rel);
+extern void aiostream_sweep_missed(AiostreamSweep *sweep);
+extern void aiostream_sweep_end(AiostreamSweep *sweep);
+extern void aiostream_sweep_stats(AiostreamSweep *sweep, AiostreamStreamStats *stats);
+
 /*
  * leafahead.c: reading a B-tree's leaf pages ahead.  _create returns NULL for other
  * indexes.  Call _entry after each entry that the scan has read, with its
@@ -61,7 +113,7 @@ extern void aiostream_indexfetch_stats(AiostreamIndexFetch *fetch,
 typedef struct AiostreamLeafAhead AiostreamLeafAhead;
 
 extern AiostreamLeafAhead *aiostream_leafahead_create(MemoryContext cxt, Relation index,
-													  bool careful);
+													  int plan_flags);
 extern void aiostream_leafahead_entry(AiostreamLeafAhead *ahead, IndexScanDesc scan,
 									  ScanDirection direction, bool missed);
 extern void aiostream_leafahead_restart(AiostreamLeafAhead *ahead);

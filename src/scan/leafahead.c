@@ -41,7 +41,7 @@ struct AiostreamLeafAhead
 {
 	MemoryContext cxt;
 	Relation	index;
-	bool		careful;
+	uint32		part;			/* of those scanned to read ahead; 0: none */
 	ScanDirection direction;
 	BlockNumber leaf;			/* the scan is there */
 	uint32		scanned;		/* leaf pages, since the scan began */
@@ -64,7 +64,7 @@ struct AiostreamLeafAhead
 };
 
 AiostreamLeafAhead *
-aiostream_leafahead_create(MemoryContext cxt, Relation index, bool careful)
+aiostream_leafahead_create(MemoryContext cxt, Relation index, int plan_flags)
 {
 	AiostreamLeafAhead *ahead;
 
@@ -73,7 +73,8 @@ aiostream_leafahead_create(MemoryContext cxt, Relation index, bool careful)
 	ahead = MemoryContextAllocZero(cxt, sizeof(AiostreamLeafAhead));
 	ahead->cxt = cxt;
 	ahead->index = index;
-	ahead->careful = careful;
+	ahead->part = plan_flags & AIOSTREAM_PLAN_FEW_ROWS ? 0 :
+		plan_flags & AIOSTREAM_PLAN_CAREFUL ? PART_AHEAD_CAREFUL : PART_AHEAD;
 	aiostream_leafahead_restart(ahead);
 	return ahead;
 }
@@ -225,7 +226,7 @@ leaf_expected(AiostreamLeafAhead *ahead)
 static void
 follow_scan(AiostreamLeafAhead *ahead)
 {
-	uint32		part = ahead->scanned / (ahead->careful ? PART_AHEAD_CAREFUL : PART_AHEAD);
+	uint32		part = ahead->part == 0 ? 0 : ahead->scanned / ahead->part;
 
 	if (ahead->stream == NULL)
 		start_stream(ahead);

@@ -66,8 +66,14 @@ extern const CustomScanMethods aiostream_seqscan_methods;
 /*
  * AioIndexScan's and AioIndexOnlyScan's.  The plan node's one custom plan is the
  * core node that it stands in for, without quals; custom_private holds
- * one Integer: may the consumer stop early?
+ * one Integer, of these flags.
  */
+#define AIOSTREAM_PLAN_CAREFUL		0x01	/* the consumer may stop early */
+#define AIOSTREAM_PLAN_FEW_ROWS		0x10	/* and will after a few rows */
+#define AIOSTREAM_PLAN_FEW_BLOCKS	0x02	/* too few for look-ahead, each time */
+#define AIOSTREAM_PLAN_SWEEP_TABLE	0x04	/* most of the table will be visited */
+#define AIOSTREAM_PLAN_SWEEP_INDEX	0x08	/* and of the index: see sweep.c */
+
 extern const CustomScanMethods aiostream_indexscan_methods;
 extern const CustomScanMethods aiostream_indexonlyscan_methods;
 extern const CustomScanMethods aiostream_bitmapscan_methods;

@@ -98,7 +98,7 @@ aiostream_stream_begin(Relation rel, ForkNumber fork, BlockNumber nblocks,
 	stream->options.combine = options->combine < 0 ?
 		aiostream_io_combine_limit : options->combine;
 	stream->options.concurrency = options->concurrency < 0 ?
-		aiostream_effective_io_concurrency : options->concurrency;
+		aiostream_concurrency_in(rel->rd_node.spcNode) : options->concurrency;
 	stream->options.concurrency = Max(1, Min(stream->options.concurrency,
 											 aiostream_io_max_concurrency));
 	return stream;
@@ -363,6 +363,28 @@ aiostream_stream_follow(AiostreamStream *stream, BlockNumber current)
 		await_block(stream, &slot->block);
 }
 
+bool
+aiostream_stream_push(AiostreamStream *stream)
+{
+	if (!stream->looking)
+		start_looking(stream);
+	while (queued(stream) > 0)
+	{
+		AiostreamSlot *slot = slot_at(stream, stream->head);
+		bool		landed = slot->asked && (slot->block.hit || aiostream_io_done(slot->block.io));
+
+		/* with nothing in flight, what was not asked for never will be */
+		if (!landed && (slot->asked || aiostream_stream_inflight(stream) > 0 ||
+						(uint32) stream->npending == queued(stream)))
+			break;
+		stream->stats.blocks++;
+		stream->stats.hits += slot->asked && slot->block.hit;
+		pop_head(stream);
+	}
+	aiostream_stream_look_ahead(stream);
+	return queued(stream) > 0 || !stream->ended;
+}
+
 void
 aiostream_stream_reset(AiostreamStream *stream)
 {
@@ -426,6 +448,9 @@ aiostream_stream_stats_add(AiostreamStreamStats *sum, const AiostreamStreamStats
 	sum->wait_us += more->wait_us;
 	sum->stalls += more->stalls;
 	sum->gap_blocks += more->gap_blocks;
+	sum->forward_blocks += more->forward_blocks;
+	sum->backward_blocks += more->backward_blocks;
+	sum->index_blocks += more->index_blocks;
 	sum->collapses += more->collapses;
 	sum->distance_sum += more->distance_sum;
 	sum->inflight_sum += more->inflight_sum;

@@ -57,6 +57,10 @@ typedef struct AiostreamStreamStats
 	uint64		wait_us;		/* for how long, in microseconds */
 	uint64		stalls;			/* look-ahead paused: no handle or share */
 	uint64		gap_blocks;		/* read through between wanted blocks */
+	uint64		forward_blocks; /* of io_blocks: combined with neighbours that
+								 * are wanted after them */
+	uint64		backward_blocks;	/* or before */
+	uint64		index_blocks;	/* of io_blocks: of an index (set by scans) */
 	uint64		collapses;		/* look-ahead given up: all was found */
 	uint64		distance_sum;	/* blocks; sampled at each request */
 	uint64		distance_max;	/* blocks */
@@ -111,6 +115,13 @@ extern void aiostream_stream_uncount_hit(AiostreamStream *stream);
  * up to current.  Do not mix with aiostream_stream_next.
  */
 extern void aiostream_stream_follow(AiostreamStream *stream, BlockNumber current);
+
+/*
+ * For reading a relation into shared buffers beside something else: read on as far as
+ * options and bound allow, and forget what has landed.  Does not wait, unless the
+ * method is sync.  False: all of it has landed.  Do not mix with the other ways.
+ */
+extern bool aiostream_stream_push(AiostreamStream *stream);
 
 /*
  * Look at most "blocks" ahead from now on, as long as the consumer may yet stop

@@ -34,6 +34,20 @@ aiostream_stream_remember_io(AiostreamStream *stream, AiostreamIoRef ref)
 		stream->ios[stream->io_tail++ % AIOSTREAM_MAX_CONCURRENCY] = ref;
 }
 
+/* A run was asked for; blocks_before: what the target had read before that */
+void
+aiostream_stream_count_combined(AiostreamStream *stream, uint64 blocks_before, bool backward)
+{
+	uint64		n = aiostream_target_counters(stream->target)->blocks - blocks_before;
+
+	if (n < 2)
+		return;
+	if (backward)
+		stream->stats.backward_blocks += n;
+	else
+		stream->stats.forward_blocks += n;
+}
+
 /* Blocks a request may have at the moment */
 int
 aiostream_stream_combine_now(const AiostreamStream *stream)
@@ -87,10 +101,12 @@ ask_run(AiostreamStream *stream, uint32 first, int n, int direction)
 	AiostreamBlock out[AIOSTREAM_MAX_COMBINE];
 	BlockNumber start = slot_at(stream, direction < 0 ? first + n - 1 : first)->blkno;
 	uint64		last_generation = 0;
+	uint64		before = aiostream_target_counters(stream->target)->blocks;
 	int			k;
 
 	Assert(n >= 1 && n <= AIOSTREAM_MAX_COMBINE);
 	k = aiostream_target_read(stream->target, start, n, out);
+	aiostream_stream_count_combined(stream, before, direction < 0);
 	for (int i = 0; i < k; i++)
 	{
 		AiostreamSlot *slot = slot_at(stream, direction < 0 ? first + n - 1 - i : first + i);

@@ -104,6 +104,8 @@ extern void aiostream_stream_learn(AiostreamStream *stream);
 
 /* stream_ask.c */
 extern int	aiostream_stream_inflight(AiostreamStream *stream);
+extern void aiostream_stream_count_combined(AiostreamStream *stream,
+											uint64 blocks_before, bool backward);
 extern void aiostream_stream_remember_io(AiostreamStream *stream, AiostreamIoRef ref);
 extern int	aiostream_stream_combine_now(const AiostreamStream *stream);
 extern void aiostream_stream_look_ahead(AiostreamStream *stream);

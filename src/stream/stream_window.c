@@ -69,10 +69,15 @@ struct AiostreamWindow
 #define ST_DEFINE
 #include "lib/sort_template.h"
 
+/* A consumer that may stop any moment wants no blocks beyond need, either. */
+#define MIN_BOUND_FOR_GAPS 64
+
 static int
 gap_now(const AiostreamStream *stream)
 {
-	return stream->kernel_cached ? 0 : aiostream_gap_blocks(&stream->gap);
+	if (stream->kernel_cached || (stream->bound > 0 && stream->bound < MIN_BOUND_FOR_GAPS))
+		return 0;
+	return aiostream_gap_blocks(&stream->gap);
 }
 
 static void
@@ -202,6 +207,7 @@ ask_window_run(AiostreamStream *stream, const AiostreamWindowRun *run)
 	bool		wanted[AIOSTREAM_MAX_COMBINE];
 	AiostreamBlock out[AIOSTREAM_MAX_COMBINE];
 	uint64		last_generation = 0;
+	uint64		before = aiostream_target_counters(stream->target)->blocks;
 	int			k;
 
 	while (first <= last && !still_unasked(stream, &blocks[first]))
@@ -219,6 +225,9 @@ ask_window_run(AiostreamStream *stream, const AiostreamWindowRun *run)
 		wanted[blocks[i].blkno - start] |= still_unasked(stream, &blocks[i]);
 
 	k = aiostream_target_read_sparse(stream->target, start, n, wanted, out);
+	aiostream_stream_count_combined(stream, before,
+									POSITION_BEFORE(blocks[last].position,
+													blocks[first].position));
 	for (int i = first; i <= last; i++)
 	{
 		int			at = blocks[i].blkno - start;
