@@ -105,7 +105,7 @@ aiostream_bitmap_paths(PlannerInfo *root, RelOptInfo *rel, List *paths)
 		if (!IsA(core, BitmapHeapPath))
 			continue;
 		saved = saved_cost(root, rel, core);
-		if (saved > 0)
+		if (saved > 0 || aiostream_debug_force_nodes)
 			result = lappend(result, make_bitmap_path(rel, core, saved));
 	}
 	return result;

@@ -151,6 +151,18 @@ EXPLAIN (COSTS OFF) EXECUTE counted(3);
 EXECUTE counted(3);
 DEALLOCATE counted;
 
+-- forced nodes: those of the kind that is chosen, where look-ahead saves nothing, too
+CREATE INDEX h_v ON h (v);
+SET aiostream.debug_force_nodes = on;
+SET aiostream.effective_io_concurrency = 1;
+SET enable_seqscan = off;
+SET enable_indexscan = off;
+EXPLAIN (COSTS OFF) SELECT * FROM h WHERE v = 3;
+SET enable_bitmapscan = off;
+SET enable_indexscan = on;
+EXPLAIN (COSTS OFF) SELECT * FROM h WHERE v = 3;
+RESET ALL;
+
 -- clean up
 SET client_min_messages = warning;
 DROP SCHEMA test_seqscan_plan CASCADE;
