@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
 # Runs every test there is, on servers of its own; last line: "N passed, N failed".
 #
-#   test/check.sh [--cassert] [SUITE...]     suites: unit regress isolation pgtap tap core (default: all)
+#   test/check.sh [--cassert | --sanitize | --valgrind] [SUITE...]
+#                              suites: unit regress isolation pgtap tap core (default: all)
 #
 # --cassert uses a server built with assertions, which is made the first time
 # (some minutes) in ${AIOSTREAM_CACHE:-/var/tmp/aiostream-cache} and kept there.
+# --sanitize builds aiostream with AddressSanitizer and UndefinedBehaviorSanitizer, which end a
+# process at its first error.  --valgrind runs servers under valgrind's memcheck and counts the
+# errors that have aiostream in their stack; slow.  Both use the server with assertions.
 # TESTS="name ..." limits the suites to tests of these names; RESULTS=DIR keeps the output
-# of pg_regress and isolation tests there.  RANDOM_STATEMENTS=N and RANDOM_SEED=N are soak/random.pl's.
+# of pg_regress and isolation tests there.  RANDOM_STATEMENTS=N, RANDOM_SEED=N and RANDOM_METHOD=... are t/012_random.pl's.
 #
 #   test/unit/*.c              programs that print TAP; linked with the files that their
-#                              "link: src/..." comment names
+#                              "link: src/..." comment names, and with AddressSanitizer
 #   test/sql, test/expected    pg_regress; test/regress.conf is the server's configuration
 #   test/isolation/specs, .../expected
 #                              isolation tests; test/isolation.conf or test/regress.conf
@@ -24,10 +28,11 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-cassert= suites=()
+cassert= checker= suites=()
 for arg in "$@"; do
 	case $arg in
 	--cassert) cassert=1 ;;
+	--sanitize | --valgrind) cassert=1 checker=${arg#--} ;;
 	unit | regress | isolation | pgtap | tap | core) suites+=("$arg") ;;
 	*) die "unknown argument $arg" ;;
 	esac
@@ -84,16 +89,22 @@ tests_in() {	# folder, suffix: base names without suffix
 }
 
 suite_unit() {
-	local names name file sources
+	local names name file sources sanitize=$sanitizers
 	names=$(tests_in test/unit .c)
 	[ -n "$names" ] || return 0
 	step "unit tests"
+	# gcc brings the libraries along on Debian, not everywhere; what is palloc'd, a
+	# memory context would free
+	echo 'int main(void) { return 0; }' | gcc $sanitize -x c -o "$work/tmp/sanitized" - 2>/dev/null || {
+		say "  no AddressSanitizer here: without it"
+		sanitize=
+	}
 	for name in $names; do
 		file=$work/src/test/unit/$name.c
 		sources=$(sed -nE 's/.*link:[ ]*(src[^*]*).*/\1/p' "$file" | tr '\n' ' ')
-		run_tap "unit/$name" bash -c 'cd "$1" && gcc -g -O1 -Wall -D_GNU_SOURCE -DAIOSTREAM_UNIT_TEST -fno-strict-aliasing -fwrapv \
-			-Isrc -Itest/unit -I"$2" -o "$4.bin" "$3" $5 -lm && exec "$4.bin"' \
-			_ "$work/src" "$(as_user "$pg_config" --includedir-server)" "$file" "$work/tmp/unit_$name" "$sources"
+		run_tap "unit/$name" bash -c 'cd "$1" && gcc -g -O1 $6 -Wall -D_GNU_SOURCE -DAIOSTREAM_UNIT_TEST -fno-strict-aliasing -fwrapv \
+			-Isrc -Itest/unit -I"$2" -o "$4.bin" "$3" $5 -lm && ASAN_OPTIONS=detect_leaks=0 exec "$4.bin"' \
+			_ "$work/src" "$(as_user "$pg_config" --includedir-server)" "$file" "$work/tmp/unit_$name" "$sources" "$sanitize"
 	done
 }
 
@@ -124,7 +135,9 @@ suite_pg_regress() {
 	if [ "$bad" != 0 ]; then
 		grep -E 'FAILED|^pg_regress|failed' "$work/log/$name.log" | sed 's/^/          | /' | head -n 30 || true
 		head -n 300 "$out/regression.diffs" 2>/dev/null | sed 's/^/          | /' || true
-		grep -hE 'PANIC|FATAL|TRAP|was terminated by' "$out/log/postmaster.log" 2>/dev/null | tail -n 20 | sed 's/^/          | /' || true
+		grep -hE -A12 'PANIC|FATAL|TRAP|was terminated by|ERROR: AddressSan|runtime error:' "$out/log/postmaster.log" 2>/dev/null |
+			head -n 60 | sed 's/^/          | /' || true
+		grep -q '^test ' "$work/log/$name.log" || tail -n 20 "$out/log/postmaster.log" | sed 's/^/          | /'
 	fi
 }
 
@@ -175,7 +188,7 @@ suite_tap() {
 	for name in $names; do
 		as_user mkdir -p "$work/tap/$name"
 		user_env=("PG_REGRESS=$perl/regress/pg_regress" "TESTDIR=$work/tap/$name"
-			"AIOSTREAM_TEST_DIR=$work/src/test" "RANDOM_STATEMENTS=${RANDOM_STATEMENTS:-}" "RANDOM_SEED=${RANDOM_SEED:-}"
+			"AIOSTREAM_TEST_DIR=$work/src/test" "RANDOM_STATEMENTS=${RANDOM_STATEMENTS:-}" "RANDOM_SEED=${RANDOM_SEED:-}" "RANDOM_METHOD=${RANDOM_METHOD:-}"
 			"${disk_env[@]}")
 		run_tap "t/$name" bash -c 'cd "$1" && exec perl -I "$2/perl" -I "$3/test" -I "$3/test/perl" "$3/test/t/$4.pl"' \
 			_ "$work/tap/$name" "$perl" "$work/src" "$name"
@@ -225,9 +238,57 @@ cassert_server() {
 	"$top/test/cassert-server.sh" "$cache"
 }
 
+# --- memory checkers ------------------------------------------------------
+
+sanitizers="-fsanitize=address,undefined -fno-sanitize-recover=all"
+
+# The server's executable becomes a script that runs it by COMMAND.
+# What initdb and --version run is left alone.
+run_server_by() {
+	mv "$bindir/postgres" "$bindir/postgres.bin"
+	cat >"$bindir/postgres" <<-SCRIPT
+		#!/bin/sh
+		case " \$* " in
+		*" -D "*) exec $* "$bindir/postgres.bin" "\$@" ;;
+		esac
+		exec "$bindir/postgres.bin" "\$@"
+	SCRIPT
+	chmod 755 "$bindir/postgres"
+	give_work
+}
+
+use_checker() {
+	case $checker in
+	sanitize)
+		build_flags+=("AIOSTREAM_CFLAGS=-Werror -fno-omit-frame-pointer $sanitizers" "SHLIB_LINK=-luring $sanitizers")
+		# PostgreSQL forgets memory on purpose when it ends
+		run_server_by env "LD_PRELOAD=$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)" \
+			ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1:abort_on_error=1
+		;;
+	valgrind)
+		run_server_by valgrind --quiet --leak-check=no --num-callers=24 "--log-file=$work/log/valgrind.%p"
+		base_env=(PGCTLTIMEOUT=600 PG_TEST_TIMEOUT_DEFAULT=900)
+		;;
+	esac
+}
+
+# What valgrind has written, by paragraphs: those about us.  PostgreSQL writes WAL with gaps
+# in it on purpose; valgrind does not know cachestat, and says so.
+valgrind_errors() {
+	local errors
+	step "valgrind"
+	cat "$work"/log/valgrind.* 2>/dev/null | sed -E '/^--[0-9]+--/d; s/^==[0-9]+== ?//' |
+		awk -v RS= '/aiostream/ && /(at|by) 0x/ && !/ XLogWrite \(/ {n++; if (n <= 20) print $0 "\n"} END {print n + 0 > "/dev/stderr"}' \
+		2>"$work/valgrind.count" >"$work/valgrind.errors"
+	errors=$(cat "$work/valgrind.count")
+	count "errors of valgrind's memcheck: $errors" $((errors == 0)) $((errors > 0)) 0 0
+	sed 's/^/          | /' "$work/valgrind.errors"
+}
+
 # --- main ----------------------------------------------------------------
 
 "$top/test/deps.sh" build test
+[ "$checker" != valgrind ] || "$top/test/deps.sh" valgrind
 [ -z "$cassert" ] || cassert_server
 find_pg_config
 make_work
@@ -237,10 +298,13 @@ echo "shared_preload_libraries = 'aiostream'" >"$work/default.conf"
 step "building for $("$PG_CONFIG" --version)"
 copy_tree
 mirror_server
-(build_private AIOSTREAM_CFLAGS=-Werror) || { say "0 passed, 1 failed"; exit 1; }
+build_flags=()
+use_checker
+(build_private AIOSTREAM_CFLAGS=-Werror "${build_flags[@]}") || { say "0 passed, 1 failed"; exit 1; }
 for suite in "${suites[@]}"; do
 	"suite_$suite"
 done
+[ "$checker" != valgrind ] || valgrind_errors
 
 say ""
 [ ${#failures[@]} = 0 ] || say "failed: ${failures[*]}"

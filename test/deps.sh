@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs with apt what is missing, after saying what and why.
 #
-#   test/deps.sh GROUP...      groups: build test demo lint cassert
+#   test/deps.sh GROUP...      groups: build test demo lint cassert valgrind
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -49,6 +49,9 @@ for group in "$@"; do
 	cassert)
 		want bzip2 "unpacks PostgreSQL's sources" have bzip2
 		want perl "builds PostgreSQL" have perl
+		;;
+	valgrind)
+		want valgrind "finds errors in the use of memory" have valgrind
 		;;
 	*) die "unknown group $group" ;;
 	esac

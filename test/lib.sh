@@ -34,14 +34,16 @@ choose_user() {
 # caller, nor its locale, may change what is tested.
 as_user() {
 	local clean=(env -i "HOME=$work" "PATH=${bindir:+$bindir:}/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-		"TMPDIR=$work/tmp" LC_ALL=C.UTF-8 TZ=UTC "${user_env[@]}")
+		"TMPDIR=$work/tmp" LC_ALL=C.UTF-8 TZ=UTC "${base_env[@]}" "${user_env[@]}")
 	if [ -n "$run_user" ]; then
 		setpriv --reuid="$run_user" --regid="$(id -g "$run_user")" --init-groups --inh-caps=-all "${clean[@]}" "$@"
 	else
 		"${clean[@]}" "$@"
 	fi
 }
+# more for one command, and for all
 user_env=()
+base_env=()
 
 # --- the temporary folder -----------------------------------------------
 
