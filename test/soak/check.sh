@@ -42,12 +42,16 @@ status=0
 # shellcheck disable=SC2016
 as_user bash -c 'cd "$1" && exec perl -I "$2/perl" -I "$3/test/perl" "$3/test/soak/soak.pl"' \
 	_ "$work/soak" "$perl" "$work/src" 2>&1 </dev/null | tee "$work/soak.log" |
-	sed -unE -e 's/^# soak: /  /p' -e '/^not ok|^#   |^Bail/{s/^/  | /;p}' || status=$?
+	perl -ne '$| = 1;
+		if (/^# soak: (.*)/) { print "  $1\n"; next }
+		$left = 12 if /^not ok|^Bail/;
+		$left = 0 if /^ok |^# (issuing|results|connect output)/;
+		print "  | $_" if $left-- > 0' || status=$?
 
 read -r passed failed _ < <(awk -v status="$status" -f "$top/test/tap.awk" "$work/soak.log")
 if [ "$failed" != 0 ]; then
 	say "exit status $status; the last lines:"
-	grep -v '^# issuing' "$work/soak.log" | tail -n 30 | sed 's/^/  | /'
+	grep -vE "^# (issuing|results|[{}]|  'std)|QUERY_SEPARATOR" "$work/soak.log" | tail -n 30 | sed 's/^/  | /'
 	for log in "$work"/soak/tmp_check/log/*; do
 		# there, why the script ended
 		case $log in */regress_log*) tail -n 15 "$log" | sed 's/^/  | /'; continue ;; esac

@@ -37,7 +37,7 @@ my (%load, %acknowledged, @clients);
 my ($keeper, $ours);
 # kinds of comparison, and what the planner is not to use for them
 my %scan_off = (
-	sequential => [], backward => [], parallel => [],
+	sequential => [], backward => [qw(indexscan indexonlyscan bitmapscan)], parallel => [],
 	index => [qw(seqscan bitmapscan indexonlyscan sort)], descending => [qw(seqscan bitmapscan indexonlyscan sort)],
 	bitmap => [qw(seqscan indexscan indexonlyscan)], indexonly => [qw(seqscan bitmapscan indexscan sort)], ledger => []);
 my $stop = "$dir/stop";
@@ -109,6 +109,7 @@ sub create
 				FETCH PRIOR FROM c INTO r; EXIT WHEN NOT FOUND;
 				n := n + 1; s := s + r.x; d := (d * 31 + r.id) % 1000000007;
 			END LOOP;
+			CLOSE c;
 			RETURN n || ' ' || s || ' ' || d;
 		END \$\$;
 	});
@@ -204,7 +205,7 @@ sub scans
 	my $table = any(@tables);
 	my $x = int rand 1000;
 	my $settings = join '', map { "SET aiostream.$_;\n" } 'direct_io = ' . any(qw(auto on off)),
-	  'io_combine_limit = ' . any(1, 16, 128), 'effective_io_concurrency = ' . any(2, 16, 64);
+	  'debug_force_nodes = ' . any(qw(on replace off)), 'io_combine_limit = ' . any(1, 16, 128), 'effective_io_concurrency = ' . any(2, 16, 64);
 	return $settings . any(
 		"SELECT aiostream_evict('$table');\n",
 		"SET statement_timeout = '" . any(5, 20, 60) . "ms'; SELECT count(*), sum(hashtext(pad)) FROM $table;\n",
@@ -254,7 +255,7 @@ sub client
 		my $errors = slurp_file("$base.err");
 		foreach my $error ($errors =~ /(?:ERROR|FATAL|PANIC): +(.*)/g)
 		{
-			append_to_file("$dir/bad", "$name: $error\n") unless allowed($error) || $error =~ /^ *(the database system is|sorry, too many)/;
+			append_to_file("$dir/bad", "$name: $error\n") unless allowed($error) || $error =~ /^ *(the database system is|sorry, too many|terminating connection due to unexpected postmaster exit)/;
 		}
 		foreach my $done (slurp_file("$base.out") =~ /^done (\d+)$/mg)
 		{
@@ -330,6 +331,8 @@ sub both
 	my ($kind, $table) = @_;
 	my $settings = join '', map { "SET LOCAL enable_$_ = off;\n" } @{ $scan_off{$kind} };
 	$settings .= "SET LOCAL max_parallel_workers_per_gather = 2; SET LOCAL parallel_setup_cost = 0;\n" if $kind eq 'parallel';
+	# its order counts, and is not the table's where a scan begins where others are
+	$settings .= "SET LOCAL synchronize_seqscans = off;\n" if $kind eq 'backward';
 	my $question = question($kind, $table);
 
 	# the lock comes first: what TRUNCATE leaves is empty for every snapshot
@@ -338,10 +341,37 @@ sub both
 	ask($ours, "SELECT aiostream_evict('$table') WHERE random() < 0.3");
 	my $our_answer = ask($ours, "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSET TRANSACTION SNAPSHOT '$snapshot';\n$settings"
 		  . 'SET LOCAL aiostream.direct_io = ' . any(qw(auto on on off)) . ";\nSET LOCAL aiostream.io_combine_limit = " . any(8, 32, 128)
-		  . ";\nSET LOCAL aiostream.effective_io_concurrency = " . any(1, 16, 64) . ";\n$question");
+		  . ";\nSET LOCAL aiostream.effective_io_concurrency = " . any(1, 16, 64)
+		  . ";\nSET LOCAL aiostream.debug_force_nodes = " . any(qw(on on replace)) . ";\n$question");
 	my $plain_answer = ask($keeper, $question);
+	explain_difference($question, $our_answer, $plain_answer) if $our_answer ne $plain_answer;
 	ask($_, 'COMMIT') foreach $ours, $keeper;
 	return ($our_answer, $plain_answer);
+}
+
+# What a difference may come from: does it come again, by which plans, in which rows?
+sub explain_difference
+{
+	my ($question, @answers) = @_;
+	my %sessions = (ours => $ours, plain => $keeper);
+	my %rows;
+	my $report = join "\n", 'a difference:', $question, @answers;
+	foreach my $whose (sort keys %sessions)
+	{
+		$report .= "\n$whose once more: " . ask($sessions{$whose}, $question) . "\n" .
+		  ask($sessions{$whose}, "EXPLAIN (ANALYZE, BUFFERS, VERBOSE) $question");
+		next unless (my $aggregated = $question) =~ s/^.*string_agg\((.*?), ','\)\)/SELECT $1/;
+		$rows{$whose} = [ split /\n/, ask($sessions{$whose}, $aggregated) ];
+	}
+	if (%rows)
+	{
+		my ($n, $ours_rows, $plain_rows) = (0, @rows{qw(ours plain)});
+		$n++ while $n < @$ours_rows && $n < @$plain_rows && $ours_rows->[$n] eq $plain_rows->[$n];
+		$report .= sprintf "\nrows: ours %d, plain %d, from %d on:\n%s", scalar @$ours_rows, scalar @$plain_rows, $n,
+		  join "\n", map { join ', ', map { $_ // '(end)' } @$_[ max($n - 2, 0) .. $n + 8 ] } $ours_rows, $plain_rows;
+	}
+	progress($_) foreach split /\n/, $report;
+	return;
 }
 
 sub compare_until
