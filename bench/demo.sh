@@ -118,6 +118,26 @@ for ((round = 1; ; round++)); do
 	say "$line"
 done
 
+# The same part in the order of an index, last row first: no PostgreSQL reads ahead there.
+first_row=$(sql -d postgres -c "SELECT min(id) FROM demo WHERE ctid >= '($((blocks - back_blocks)),1)'")
+sql -d postgres -c "CREATE INDEX demo_end ON demo (id) WHERE id >= $first_row" >/dev/null
+query="SELECT sum(x) FROM (SELECT x FROM demo WHERE id >= $first_row ORDER BY id DESC) AS s"
+force="SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off;"
+plan=$(sql -d postgres -c "$direct $force EXPLAIN (COSTS OFF) $query")
+[[ $plan == *AioIndexScan* ]] || say "note: the planner did not choose AioIndexScan; see the README"
+section "an index scan of it, descending, cold"
+expected=
+for ((round = 1; ; round++)); do
+	another_round "$round" || break
+	for contender in $(contenders "$round"); do
+		timed_query "${!contender} $force" "$query"
+		[ "${expected:=$answer}" = "$answer" ] || die "the answers differ: $expected, and on the path \"$contender\" $answer"
+		record "descending index scan" "$contender" "$round" "$seconds" "$cpu" "$back_mb"
+		line+=" $contender $(printf %.2f "$seconds") s"
+	done
+	say "$line"
+done
+
 # --- the ceiling ---------------------------------------------------------
 
 request=$(setting io_combine_limit)
@@ -143,7 +163,7 @@ printf '%-26s %-20s %9s %9s %8s %12s %13s %9s\n' "" path "time (s)" "CPU (s)" MB
 printf '%s\n' "--------------------------------------------------------------------------------------------------------------------"
 while IFS= read -r pattern; do
 	base= base_cpu=
-	case $pattern in backward*) ceiling=$backward_ceiling ;; *) ceiling=$forward_ceiling ;; esac
+	case $pattern in backward* | descending*) ceiling=$backward_ceiling ;; *) ceiling=$forward_ceiling ;; esac
 	for contender in plain buffered direct; do
 		rows=$(awk -F'|' -v p="$pattern" -v c="$contender" '$1 == p && $2 == c' "$work/results")
 		t=$(cut -d'|' -f4 <<<"$rows" | median)
