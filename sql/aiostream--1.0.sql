@@ -64,6 +64,7 @@ CREATE FUNCTION aiostream_stat_counters(
     OUT fallback_no_worker bigint,
     OUT fallback_direct_open bigint,
     OUT fallback_open bigint,
+    OUT fallback_no_follower bigint,
     OUT writes bigint,
     OUT write_bytes bigint,
     OUT write_skipped bigint,
@@ -89,6 +90,30 @@ LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
 COMMENT ON FUNCTION aiostream_stat_reset() IS
 'set all counters of pg_stat_aiostream to zero';
 REVOKE ALL ON FUNCTION aiostream_stat_reset() FROM PUBLIC;
+
+CREATE FUNCTION aiostream_stat_vacuum(
+    OUT pid integer,
+    OUT follower_pid integer,
+    OUT datid oid,
+    OUT relid oid,
+    OUT phase text,
+    OUT distance bigint,
+    OUT blocks_read bigint,
+    OUT blocks_written bigint,
+    OUT wal_flushes_saved bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION aiostream_stat_vacuum() IS
+'vacuums that have a follower; read them through pg_stat_aiostream_vacuum';
+
+CREATE VIEW pg_stat_aiostream_vacuum AS
+    SELECT s.pid, s.follower_pid, s.datid, s.relid, s.phase, s.distance, s.blocks_read,
+        s.blocks_written, s.wal_flushes_saved
+    FROM aiostream_stat_vacuum() AS s;
+COMMENT ON VIEW pg_stat_aiostream_vacuum IS
+'vacuums that have a follower, one row each: what it is at, how far ahead, what it has read and written';
+GRANT SELECT ON pg_stat_aiostream_vacuum TO PUBLIC;
 
 CREATE FUNCTION aiostream_write_out(rel regclass, fork text DEFAULT 'main')
 RETURNS bigint

@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "fmgr.h"
 #include "guc.h"
+#include "maintenance/maintenance.h"
 #include "miscadmin.h"
 #include "plan/plan.h"
 #include "scan/scan.h"
@@ -38,4 +39,5 @@ _PG_init(void)
 	aiostream_engine_probe();
 	aiostream_shmem_install();
 	aiostream_worker_register();
+	aiostream_maintenance_install();
 }

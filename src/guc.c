@@ -19,10 +19,12 @@ bool		aiostream_enable_seqscan = true;
 bool		aiostream_enable_bitmapscan = true;
 bool		aiostream_enable_indexscan = true;
 bool		aiostream_enable_indexonlyscan = true;
+bool		aiostream_enable_vacuum = true;
 int			aiostream_debug_force_nodes = AIOSTREAM_FORCE_OFF;
 int			aiostream_direct_io = AIOSTREAM_DIRECT_AUTO;
 int			aiostream_io_combine_limit = 64;
 int			aiostream_effective_io_concurrency = 16;
+int			aiostream_maintenance_io_concurrency = 16;
 int			aiostream_io_method = AIOSTREAM_METHOD_AUTO;
 int			aiostream_io_max_concurrency = 64;
 int			aiostream_io_workers = 3;
@@ -61,6 +63,27 @@ static const struct config_enum_entry io_method_options[] = {
 	{"sync", AIOSTREAM_METHOD_SYNC, false},
 	{NULL, 0, false}
 };
+
+static void
+define_maintenance_settings(void)
+{
+	DefineCustomBoolVariable("aiostream.enable_vacuum",
+							 "Enables background workers that read ahead of VACUUM.",
+							 "Each takes one of max_worker_processes while a vacuum runs.",
+							 &aiostream_enable_vacuum,
+							 true,
+							 PGC_USERSET, 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomIntVariable("aiostream.maintenance_io_concurrency",
+							"Sets the number of read requests kept in flight ahead of one "
+							"maintenance command.",
+							"It is what aiostream.effective_io_concurrency is for scans.",
+							&aiostream_maintenance_io_concurrency,
+							16, 1, AIOSTREAM_MAX_CONCURRENCY,
+							PGC_USERSET, 0,
+							NULL, NULL, NULL);
+}
 
 static void
 define_session_settings(void)
@@ -131,6 +154,8 @@ define_session_settings(void)
 							16, 1, AIOSTREAM_MAX_CONCURRENCY,
 							PGC_USERSET, 0,
 							NULL, NULL, NULL);
+
+	define_maintenance_settings();
 }
 
 static void

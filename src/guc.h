@@ -26,6 +26,10 @@ extern int	aiostream_direct_io;	/* USERSET: AiostreamDirect */
 extern int	aiostream_io_combine_limit; /* USERSET: blocks a request */
 extern int	aiostream_effective_io_concurrency; /* USERSET: requests in flight
 												 * a scan */
+extern bool aiostream_enable_vacuum;	/* USERSET: followers of vacuums */
+extern int	aiostream_maintenance_io_concurrency;	/* USERSET: requests in
+													 * flight a vacuum,
+													 * prewarm */
 extern int	aiostream_io_method;	/* POSTMASTER: AiostreamMethodId */
 extern int	aiostream_io_max_concurrency;	/* POSTMASTER: requests in flight
 											 * a process */

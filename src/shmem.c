@@ -11,6 +11,7 @@
 #include "buffer/buffer.h"
 #include "engine/engine.h"
 #include "faults.h"
+#include "maintenance/maintenance.h"
 #include "miscadmin.h"
 #include "shmem.h"
 #include "stats.h"
@@ -37,6 +38,7 @@ request_shmem(void)
 	RequestAddinShmemSpace(CACHELINEALIGN(aiostream_engine_shmem_size()));
 	RequestAddinShmemSpace(CACHELINEALIGN(aiostream_buffer_shmem_size()));
 	RequestAddinShmemSpace(CACHELINEALIGN(aiostream_stream_shmem_size()));
+	RequestAddinShmemSpace(CACHELINEALIGN(aiostream_maintenance_shmem_size()));
 	RequestNamedLWLockTranche("aiostream", aiostream_engine_nlwlocks());
 	aiostream_buffer_shmem_request();
 }
@@ -56,6 +58,7 @@ startup_shmem(void)
 	aiostream_engine_shmem_init(found);
 	aiostream_buffer_shmem_init(found);
 	aiostream_stream_shmem_init(found);
+	aiostream_maintenance_shmem_init(found);
 	LWLockRelease(AddinShmemInitLock);
 	shmem_is_ready = true;
 }

@@ -38,6 +38,8 @@ typedef enum AiostreamCounter
 	AIOSTREAM_COUNT_FALLBACK_DIRECT_OPEN,	/* O_DIRECT refused by the file
 											 * system */
 	AIOSTREAM_COUNT_FALLBACK_OPEN,	/* a segment could not be opened */
+	AIOSTREAM_COUNT_FALLBACK_NO_FOLLOWER,	/* a vacuum without follower: no
+											 * worker slot */
 	AIOSTREAM_COUNT_WRITES,		/* requests of the write-behind completed */
 	AIOSTREAM_COUNT_WRITE_BYTES,
 	AIOSTREAM_COUNT_WRITE_SKIPPED,	/* pages left to core: locked, ... */

@@ -14,6 +14,7 @@
 #include "am/am_internal.h"
 #include "catalog/pg_am_d.h"
 #include "fmgr.h"
+#include "maintenance/maintenance.h"
 #include "scan/scan.h"
 
 PG_FUNCTION_INFO_V1(aiostream_aioheap_handler);
@@ -41,6 +42,7 @@ aiostream_aioheap_routine(void)
 		routine.scan_getnextslot = aiostream_heapscan_getnextslot;
 		routine.index_build_range_scan = aiostream_index_build_range_scan;
 		routine.index_validate_scan = aiostream_index_validate_scan;
+		routine.relation_vacuum = aiostream_vacuum_followed;
 		routine.relation_toast_am = toast_am;
 	}
 	Assert(routine.type == T_TableAmRoutine);

@@ -58,6 +58,8 @@ typedef struct AiostreamTargetOptions
 	int			combine;		/* blocks a request, 1 ..
 								 * AIOSTREAM_MAX_COMBINE */
 	int			concurrency;	/* requests in flight, at least 1 */
+	bool		untouched;		/* with usage count 0, so that the first pin
+								 * shows: aiostream_target_touched */
 } AiostreamTargetOptions;
 
 /* --- set-up (root only) --- */
@@ -125,6 +127,17 @@ extern Buffer aiostream_target_pin(AiostreamTarget *target, BlockNumber blkno,
 								   const AiostreamBlock *block);
 
 /*
+ * Has blkno, read with the option "untouched" into block->hint, been pinned
+ * since, or is it gone?  Takes no lock; a guess where others use the page.
+ */
+extern bool aiostream_target_touched(AiostreamTarget *target, BlockNumber blkno,
+									 const AiostreamBlock *block);
+
+/* Where is a block now? InvalidBuffer if it is not in shared buffers. */
+extern Buffer aiostream_buffer_find(RelFileNode rnode, ForkNumber fork,
+									BlockNumber blkno);
+
+/*
  * Core has just looked up a block that has been counted already (by
  * aiostream_target_pin or as read): take back the hit that it counted.
  */
@@ -165,6 +178,13 @@ extern void aiostream_target_limit_ring(AiostreamTarget *target, int buffers);
  * FreeAccessStrategy.  NULL if shared buffers are too small for one.
  */
 extern BufferAccessStrategy aiostream_ring_create(void);
+
+/*
+ * A ring like core's for VACUUM: dirty buffers are written and used again, even
+ * where WAL has to be flushed for it.  "buffers" in size, at most 1/8 of shared
+ * buffers; NULL if that is not more than core's ring.
+ */
+extern BufferAccessStrategy aiostream_ring_create_vacuum(int buffers);
 
 /* Result of aiostream_buffer_evict */
 typedef struct AiostreamEvictResult

@@ -1,6 +1,6 @@
 /*
  * bufring.c
- *		A larger bulk-read ring.
+ *		Larger rings, for bulk reads and for vacuum.
  *
  * Core's ring for large scans has 32 buffers: look-ahead would overwrite what
  * it has read before it is used.  This one is a BufferAccessStrategy of the
@@ -25,18 +25,30 @@ typedef struct RingLayout
 	Buffer		buffers[FLEXIBLE_ARRAY_MEMBER];
 } RingLayout;
 
-BufferAccessStrategy
-aiostream_ring_create(void)
+static BufferAccessStrategy
+make_ring(BufferAccessStrategyType btype, int buffers)
 {
-	int			size = Min(RING_BUFFERS, NBuffers / 8);
+	int			size = Min(buffers, NBuffers / 8);
 	RingLayout *ring;
 
 	if (size <= CORE_RING_BUFFERS)
 		return NULL;
 	ring = palloc0(offsetof(RingLayout, buffers) + size * sizeof(Buffer));
-	ring->btype = BAS_BULKREAD;
+	ring->btype = btype;
 	ring->ring_size = size;
 	return (BufferAccessStrategy) ring;
+}
+
+BufferAccessStrategy
+aiostream_ring_create(void)
+{
+	return make_ring(BAS_BULKREAD, RING_BUFFERS);
+}
+
+BufferAccessStrategy
+aiostream_ring_create_vacuum(int buffers)
+{
+	return make_ring(BAS_VACUUM, buffers);
 }
 
 /* Buffers in use of a ring, core's or ours */

@@ -19,12 +19,18 @@
 Buffer
 aiostream_buffer_lookup(AiostreamTarget *target, BlockNumber blkno)
 {
+	return aiostream_buffer_find(target->rnode, target->fork, blkno);
+}
+
+Buffer
+aiostream_buffer_find(RelFileNode rnode, ForkNumber fork, BlockNumber blkno)
+{
 	BufferTag	tag;
 	uint32		hash;
 	LWLock	   *lock;
 	int			id;
 
-	INIT_BUFFERTAG(tag, target->rnode, target->fork, blkno);
+	INIT_BUFFERTAG(tag, rnode, fork, blkno);
 	hash = BufTableHashCode(&tag);
 	lock = BufMappingPartitionLock(hash);
 	LWLockAcquire(lock, LW_SHARED);
@@ -67,7 +73,9 @@ claimed_state(const AiostreamTarget *target, uint32 state)
 {
 	state &= ~(BM_VALID | BM_DIRTY | BM_JUST_DIRTIED | BM_CHECKPOINT_NEEDED |
 			   BM_IO_ERROR | BM_PERMANENT | BUF_USAGECOUNT_MASK);
-	state |= BM_TAG_VALID | BM_IO_IN_PROGRESS | BUF_USAGECOUNT_ONE;
+	state |= BM_TAG_VALID | BM_IO_IN_PROGRESS;
+	if (!target->options.untouched)
+		state |= BUF_USAGECOUNT_ONE;
 	if (target->permanent || target->fork == INIT_FORKNUM)
 		state |= BM_PERMANENT;
 	return state;

@@ -148,6 +148,23 @@ aiostream_target_pin(AiostreamTarget *target, BlockNumber blkno,
 	return block->hint;
 }
 
+bool
+aiostream_target_touched(AiostreamTarget *target, BlockNumber blkno,
+						 const AiostreamBlock *block)
+{
+	BufferDesc *buf;
+	BufferTag	tag;
+
+	if (!BufferIsValid(block->hint))
+		return false;
+	buf = GetBufferDescriptor(block->hint - 1);
+	INIT_BUFFERTAG(tag, target->rnode, target->fork, blkno);
+
+	/* without the header lock: whoever changes the tag may be half done */
+	return !BUFFERTAGS_EQUAL(buf->tag, tag) ||
+		BUF_STATE_GET_USAGECOUNT(pg_atomic_read_u32(&buf->state)) > 0;
+}
+
 void
 aiostream_target_uncount_hit(AiostreamTarget *target)
 {

@@ -14,6 +14,7 @@
 #include "catalog/pg_class.h"
 #include "common/relpath.h"
 #include "fmgr.h"
+#include "guc.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
@@ -149,7 +150,7 @@ read_block(PrewarmRange *range, BlockNumber block)
 static int64
 prewarm_streamed(PrewarmRange *range)
 {
-	AiostreamStreamOptions options = {-1, -1, -1, -1, true, false};
+	AiostreamStreamOptions options = {-1, -1, -1, aiostream_maintenance_io_concurrency, true};
 	AiostreamStream *stream;
 	BlockNumber block;
 	Buffer		buffer;

@@ -22,6 +22,7 @@
  * Map of the folder
  *	stream.c		life of a stream, the consumer's side (this file)
  *	stream_queue.c	the queue
+ *	stream_follow.c	reading ahead of another process
  *	stream_ask.c	requests: what to combine, when to ask
  *	stream_window.c	requests in disk order for blocks in no order
  *	lesson.c		what streams learn of the storage, for the next ones
@@ -75,7 +76,7 @@ aiostream_stream_begin(Relation rel, ForkNumber fork, BlockNumber nblocks,
 					   size_t per_block_size,
 					   const AiostreamStreamOptions *options)
 {
-	static const AiostreamStreamOptions defaults = {-1, -1, -1, -1, false, false, false};
+	static const AiostreamStreamOptions defaults = {-1, -1, -1, -1, false, false, false, false};
 	AiostreamStream *stream = palloc0(sizeof(AiostreamStream));
 
 	Assert(aiostream_target_supported(rel));
@@ -92,6 +93,7 @@ aiostream_stream_begin(Relation rel, ForkNumber fork, BlockNumber nblocks,
 	stream->cxt = CurrentMemoryContext;
 	stream->full_distance = options->full_distance;
 	stream->sorted = options->sorted;
+	stream->options.untouched = options->untouched;
 	stream->grow = options->grow;
 	stream->options.method = choose_method(options->method);
 	stream->options.direct = options->direct < 0 ? aiostream_direct_io : options->direct;
@@ -106,8 +108,8 @@ aiostream_stream_begin(Relation rel, ForkNumber fork, BlockNumber nblocks,
 
 /* ---- the consumer's side ---- */
 
-static void
-start_looking(AiostreamStream *stream)
+void
+aiostream_stream_start_looking(AiostreamStream *stream)
 {
 	MemoryContext old = MemoryContextSwitchTo(stream->cxt);
 
@@ -176,8 +178,8 @@ sample_distance(AiostreamStream *stream)
 }
 
 /* The consumer has its first block: forget it. */
-static void
-pop_head(AiostreamStream *stream)
+void
+aiostream_stream_pop_head(AiostreamStream *stream)
 {
 	if (stream->npending > 0 && (uint32) stream->npending == queued(stream))
 		stream->npending--;
@@ -234,7 +236,7 @@ aiostream_stream_next(AiostreamStream *stream, BlockNumber *blkno, Buffer *buffe
 	*buffer = InvalidBuffer;
 	stream->was_read = false;
 	if (!stream->looking && stream->full_distance)
-		start_looking(stream);
+		aiostream_stream_start_looking(stream);
 
 	if (stream->looking)
 		aiostream_stream_look_ahead(stream);
@@ -264,7 +266,7 @@ aiostream_stream_next(AiostreamStream *stream, BlockNumber *blkno, Buffer *buffe
 			stream->stats.core_reads++;
 		stream->current_per_block = stream->per_block_size > 0 ?
 			per_block_at(stream, stream->head) : NULL;
-		pop_head(stream);
+		aiostream_stream_pop_head(stream);
 		prefetch_next_page(stream);
 		if (queued(stream) == 0 && aiostream_policy_collapsed(&stream->policy))
 		{
@@ -288,7 +290,7 @@ aiostream_stream_core_read(AiostreamStream *stream, bool hit)
 	else
 	{
 		stream->stats.core_reads++;
-		start_looking(stream);
+		aiostream_stream_start_looking(stream);
 	}
 }
 
@@ -324,7 +326,7 @@ aiostream_stream_follow(AiostreamStream *stream, BlockNumber current)
 	AiostreamSlot *slot;
 
 	if (!stream->looking)
-		start_looking(stream);
+		aiostream_stream_start_looking(stream);
 
 	/* what core has passed */
 	if (queued(stream) == 0)
@@ -345,7 +347,7 @@ aiostream_stream_follow(AiostreamStream *stream, BlockNumber current)
 			stream->stats.core_reads++;
 		else if (here)
 			aiostream_target_uncount_hit(stream->target);
-		pop_head(stream);
+		aiostream_stream_pop_head(stream);
 		if (here)
 			break;
 	}
@@ -367,7 +369,7 @@ bool
 aiostream_stream_push(AiostreamStream *stream)
 {
 	if (!stream->looking)
-		start_looking(stream);
+		aiostream_stream_start_looking(stream);
 	while (queued(stream) > 0)
 	{
 		AiostreamSlot *slot = slot_at(stream, stream->head);
@@ -379,7 +381,7 @@ aiostream_stream_push(AiostreamStream *stream)
 			break;
 		stream->stats.blocks++;
 		stream->stats.hits += slot->asked && slot->block.hit;
-		pop_head(stream);
+		aiostream_stream_pop_head(stream);
 	}
 	aiostream_stream_look_ahead(stream);
 	return queued(stream) > 0 || !stream->ended;

@@ -42,6 +42,7 @@ typedef struct AiostreamStreamOptions
 	bool		sorted;			/* blocks come in no order: ask in disk order */
 	bool		grow;			/* sorted: look further than requests in
 								 * flight need where that makes runs longer */
+	bool		untouched;		/* see aiostream_stream_touched */
 } AiostreamStreamOptions;
 
 /* What a stream did; sums may be added over streams (see stream_stats_add) */
@@ -178,5 +179,52 @@ extern void aiostream_write_stream_end(AiostreamWriteStream *stream);
 
 /* A bulk-read ring for scans with look-ahead, or NULL; see buffer.h. */
 extern BufferAccessStrategy aiostream_stream_ring(void);
+
+/*
+ * For a process that reads ahead of ANOTHER one (stream_follow.c).  It never has
+ * a page pinned: a pin would show, as the other one may want a cleanup lock.
+ * Do not mix with the other ways.
+ */
+
+/* Read on as far as options and resources allow; does not wait. */
+extern void aiostream_stream_ahead(AiostreamStream *stream);
+
+/* Blocks queued: read or being read, and not passed by the other process */
+extern uint32 aiostream_stream_queued(const AiostreamStream *stream);
+
+/* Has the callback said that there are no more blocks? */
+extern bool aiostream_stream_ended(const AiostreamStream *stream);
+
+/*
+ * Look at the i-th queued block, 0 being the oldest.  *hint: the buffer that it
+ * is, or is being, read into, or InvalidBuffer; it may be gone again.  *hit: it
+ * was there already.
+ */
+extern void aiostream_stream_peek(AiostreamStream *stream, uint32 i,
+								  BlockNumber *blkno, Buffer *hint, bool *hit);
+
+/*
+ * Has somebody pinned the i-th queued block since the stream, which was begun with
+ * the option "untouched", read it?  False for blocks that it did not read.
+ */
+extern bool aiostream_stream_touched(AiostreamStream *stream, uint32 i);
+
+/* The oldest n queued blocks are not needed any more. */
+extern void aiostream_stream_pass(AiostreamStream *stream, uint32 n);
+
+/*
+ * If the oldest queued block is still being read, wait for it and return true.
+ * Raises interrupts only.
+ */
+extern bool aiostream_stream_wait_oldest(AiostreamStream *stream);
+
+/* Is a read of the stream in flight? */
+extern bool aiostream_stream_reading(AiostreamStream *stream);
+
+/* A ring of n buffers that are used again even if dirty, or NULL; see buffer.h. */
+extern BufferAccessStrategy aiostream_stream_vacuum_ring(int n);
+
+/* Is this block of a relation in shared buffers? */
+extern bool aiostream_stream_cached(Relation rel, ForkNumber fork, BlockNumber blkno);
 
 #endif							/* AIOSTREAM_STREAM_H */

@@ -89,6 +89,10 @@ queued(const AiostreamStream *stream)
 	return stream->tail - stream->head;
 }
 
+/* stream.c */
+extern void aiostream_stream_start_looking(AiostreamStream *stream);
+extern void aiostream_stream_pop_head(AiostreamStream *stream);
+
 /* stream_queue.c */
 extern void aiostream_stream_make_room(AiostreamStream *stream);
 extern bool aiostream_stream_enqueue(AiostreamStream *stream);

@@ -9,7 +9,8 @@ below() {	# what a folder may see beside itself
 	stream) echo buffer/buffer.h ;;
 	scan) echo stream/stream.h ;;
 	maintenance) echo stream/stream.h ;;
-	plan | am) echo scan/scan.h ;;
+	plan) echo scan/scan.h ;;
+	am) echo scan/scan.h maintenance/maintenance.h ;;
 	bench) echo stream/stream.h buffer/buffer.h engine/engine.h ;;
 	root) ls src/*/*.h | sed 's,^src/,,' | grep -v _internal ;;
 	*) echo "no rule for folder $1: add it here and to src/README.md" >&2; exit 1 ;;

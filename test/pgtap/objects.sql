@@ -1,7 +1,7 @@
 -- The extension's objects: what there is, signatures, volatility, parallel safety,
 -- privileges, comments, columns.
 BEGIN;
-SELECT plan(102);
+SELECT plan(113);
 
 CREATE TEMP VIEW members AS
 SELECT classid, objid, pg_describe_object(classid, objid, 0) AS object
@@ -34,9 +34,11 @@ SELECT set_eq($$ SELECT object FROM members WHERE classid NOT IN ('pg_type'::reg
 	'function aiostream_prewarm(regclass,text,text,bigint,bigint)',
 	'function aiostream_stat_counters()',
 	'function aiostream_stat_reset()',
+	'function aiostream_stat_vacuum()',
 	'function aiostream_write_out(regclass,text)',
 	'view aiostream_ios',
-	'view pg_stat_aiostream'
+	'view pg_stat_aiostream',
+	'view pg_stat_aiostream_vacuum'
 ], 'the objects of the extension');
 SELECT is_empty($$ SELECT object FROM members WHERE classid <> 'pg_type'::regclass
 	AND coalesce(obj_description(objid, classid::regclass::text), '') = '' $$, 'every object has a comment');
@@ -69,6 +71,7 @@ INSERT INTO wanted VALUES
 	('aiostream_bench_query', 'query text, runs integer DEFAULT 3', 'TABLE(run integer, contender text, seconds double precision, cpu_s double precision, rows bigint, ratio double precision, agree boolean)', true, 'v', 'u', true),
 	('aiostream_bench_read', 'rel regclass, pattern text, io_method text DEFAULT NULL::text, direct_io text DEFAULT NULL::text, concurrency integer DEFAULT NULL::integer, combine_kb integer DEFAULT NULL::integer, fraction double precision DEFAULT 0.05, max_blocks bigint DEFAULT NULL::bigint, runs integer DEFAULT 1', 'TABLE(run integer, pattern text, contender text, io_method text, direct_io text, concurrency integer, combine_kb integer, blocks bigint, seconds double precision, mb_per_s double precision, iops double precision, cpu_s double precision)', false, 'v', 'u', true),
 	('aiostream_stat_counters', NULL, 'record', true, 'v', 's', true),
+	('aiostream_stat_vacuum', NULL, 'SETOF record', true, 'v', 'r', true),
 	('aiostream_io_status', NULL, 'SETOF record', true, 'v', 'r', true);
 SELECT is(pg_get_function_arguments(p.oid), w.args, w.name || ': arguments')
 	FROM wanted w JOIN pg_proc p ON p.proname = w.name WHERE w.args IS NOT NULL ORDER BY w.name;
@@ -84,19 +87,27 @@ SELECT is(has_function_privilege('aiostream_nobody', p.oid, 'EXECUTE'), everyone
 SELECT columns_are('pg_stat_aiostream', ARRAY['reads', 'read_bytes', 'direct_reads', 'buffered_reads', 'io_uring_reads', 'worker_reads',
 	'sync_reads', 'combined_1', 'combined_2_7', 'combined_8_15', 'combined_16_31', 'combined_32_63', 'combined_64_up', 'bounced_reads',
 	'waits', 'wait_time', 'hits', 'core_reads', 'reaped_for_others', 'short_reads', 'failed_reads', 'stalls', 'fallback_ring',
-	'fallback_no_reaper', 'fallback_no_worker', 'fallback_direct_open', 'fallback_open',
+	'fallback_no_reaper', 'fallback_no_worker', 'fallback_direct_open', 'fallback_open', 'fallback_no_follower',
 	'writes', 'write_bytes', 'write_skipped', 'failed_writes', 'wal_flushes', 'stats_reset']);
+SELECT columns_are('pg_stat_aiostream_vacuum', ARRAY['pid', 'follower_pid', 'datid', 'relid', 'phase', 'distance', 'blocks_read',
+	'blocks_written', 'wal_flushes_saved']);
 SELECT columns_are('aiostream_ios', ARRAY['pid', 'path', 'offset', 'length', 'direct', 'io_method', 'state', 'age']);
 SELECT is_empty($$ SELECT attname FROM pg_attribute WHERE attrelid = 'pg_stat_aiostream'::regclass AND attnum > 0
 	AND atttypid <> 'bigint'::regtype AND attname NOT IN ('wait_time', 'stats_reset') $$, 'counters are bigint');
 SELECT col_type_is('pg_stat_aiostream', 'wait_time', 'double precision');
 SELECT col_type_is('pg_stat_aiostream', 'stats_reset', 'timestamp with time zone');
+SELECT col_type_is('pg_stat_aiostream_vacuum', 'pid', 'integer');
+SELECT col_type_is('pg_stat_aiostream_vacuum', 'relid', 'oid');
+SELECT col_type_is('pg_stat_aiostream_vacuum', 'phase', 'text');
+SELECT col_type_is('pg_stat_aiostream_vacuum', 'distance', 'bigint');
+SELECT col_type_is('pg_stat_aiostream_vacuum', 'blocks_read', 'bigint');
 SELECT col_type_is('aiostream_ios', 'pid', 'integer');
 SELECT col_type_is('aiostream_ios', 'offset', 'bigint');
 SELECT col_type_is('aiostream_ios', 'length', 'bigint');
 SELECT col_type_is('aiostream_ios', 'direct', 'boolean');
 SELECT col_type_is('aiostream_ios', 'age', 'interval');
 SELECT table_privs_are('pg_stat_aiostream', 'aiostream_nobody', ARRAY['SELECT'], 'everyone may read pg_stat_aiostream, no more');
+SELECT table_privs_are('pg_stat_aiostream_vacuum', 'aiostream_nobody', ARRAY['SELECT'], 'everyone may read pg_stat_aiostream_vacuum, no more');
 SELECT table_privs_are('aiostream_ios', 'aiostream_nobody', ARRAY['SELECT'], 'everyone may read aiostream_ios, no more');
 
 -- as an ordinary user
@@ -105,6 +116,7 @@ SELECT format('GRANT USAGE ON SCHEMA %s TO aiostream_nobody', extnamespace::regn
 SET LOCAL ROLE aiostream_nobody;
 SELECT lives_ok('SELECT * FROM aiostream_info()', 'everyone may call aiostream_info');
 SELECT lives_ok('SELECT * FROM pg_stat_aiostream', 'everyone may select from pg_stat_aiostream');
+SELECT lives_ok('SELECT * FROM pg_stat_aiostream_vacuum', 'everyone may select from pg_stat_aiostream_vacuum');
 SELECT lives_ok('SELECT * FROM aiostream_ios', 'everyone may select from aiostream_ios');
 SELECT throws_ok('SELECT aiostream_stat_reset()', '42501', NULL, 'not everyone may reset counters');
 SELECT throws_ok('SELECT aiostream_evict(''pg_class'')', '42501', NULL, 'not everyone may evict');

@@ -85,7 +85,7 @@ SELECT aiostream_stat_reset();
 SELECT reads, read_bytes, direct_reads, buffered_reads, io_uring_reads, worker_reads, sync_reads,
 	combined_1, combined_2_7, combined_8_15, combined_16_31, combined_32_63, combined_64_up,
 	bounced_reads, waits, wait_time, hits, core_reads, reaped_for_others, short_reads, failed_reads, stalls,
-	fallback_ring, fallback_no_reaper, fallback_no_worker, fallback_direct_open, fallback_open,
+	fallback_ring, fallback_no_reaper, fallback_no_worker, fallback_direct_open, fallback_open, fallback_no_follower,
 	writes, write_bytes, write_skipped, failed_writes, wal_flushes,
 	stats_reset > :'old' AS later
 FROM pg_stat_aiostream \gx
