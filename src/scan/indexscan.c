@@ -311,8 +311,8 @@ indexscan_begin(CustomScanState *node, EState *estate, int eflags)
 	}
 
 	/*
-	 * Subplans in the index's conditions become ours: nobody looks for them in
-	 * core's node, but EXPLAIN and parallel query need to know of them.
+	 * Subplans in the index's conditions become ours: nobody looks for them
+	 * in core's node, but EXPLAIN and parallel query need to know of them.
 	 */
 	node->ss.ps.subPlan = list_concat(node->ss.ps.subPlan, core->subPlan);
 	core->subPlan = NIL;
@@ -336,7 +336,10 @@ indexscan_rescan(CustomScanState *node)
 
 	aiostream_indexfetch_rescan(state->fetch);
 
-	/* Straight to the core node's own part: for the rest there is nothing to do. */
+	/*
+	 * Straight to the core node's own part: for the rest there is nothing to
+	 * do.
+	 */
 	Assert(core_node(state)->subPlan == NIL && core_node(state)->initPlan == NIL);
 	if (state->index != NULL)
 		ExecReScanIndexScan(state->index);
@@ -462,8 +465,9 @@ explain_conditions(AiostreamIndexScanState *state, List *conditions, List *ances
 		return;
 
 	/*
-	 * Core's node, as conditions on an index are about its columns.  The list is
-	 * our caller's, for the nodes beside us too: it must be as it was afterwards.
+	 * Core's node, as conditions on an index are about its columns.  The list
+	 * is our caller's, for the nodes beside us too: it must be as it was
+	 * afterwards.
 	 */
 	ancestors = lcons(state->css.ss.ps.plan, ancestors);
 	context = set_deparse_context_plan(es->deparse_cxt, core_node(state)->plan, ancestors);

@@ -243,7 +243,7 @@ stream_step(AiostreamIndexFetch *fetch)
 	if (fetch->careful)
 	{
 		uint64		part = fetch->plan_flags & AIOSTREAM_PLAN_FEW_ROWS ? 0 :
-			fetch->consumed / CAREFUL_PART;
+		fetch->consumed / CAREFUL_PART;
 
 		aiostream_stream_bound(fetch->stream, (int) Max(CAREFUL_BLOCKS, part));
 	}
@@ -506,7 +506,7 @@ static bool
 next_in_ahead(AiostreamIndexFetch *fetch, TupleTableSlot *slot,
 			  AiostreamIndexEntry *entry, double *heap_fetches)
 {
-	AiostreamQueueEntry	queued_entry;
+	AiostreamQueueEntry queued_entry;
 
 	do
 	{
@@ -568,7 +568,8 @@ aiostream_indexfetch_rescan(AiostreamIndexFetch *fetch)
 	if (fetch->ahead)
 	{
 		stop_ahead(fetch);
-		fetch->last_miss = fetch->visits;	/* the next round need miss only once */
+		fetch->last_miss = fetch->visits;	/* the next round need miss only
+											 * once */
 	}
 	fetch->wanted = aiostream_debug_force_nodes != 0;
 	fetch->turned = false;

@@ -20,7 +20,11 @@ typedef struct AiostreamIndexEntry
 {
 	bool		recheck;		/* the index was lossy: test its conditions */
 	bool		heap_fetched;	/* false: the visibility map said enough */
-	/* index-only: the row's identity, and the row, one of these until the next call */
+
+	/*
+	 * index-only: the row's identity, and the row, one of these until the
+	 * next call
+	 */
 	ItemPointerData tid;
 	IndexTuple	itup;
 	HeapTuple	hitup;
@@ -55,7 +59,8 @@ extern void aiostream_indexfetch_stats(AiostreamIndexFetch *fetch,
 /* indexscan_queue.c: entries read ahead of the fetches */
 #define AIOSTREAM_ENTRY_RECHECK		0x01
 #define AIOSTREAM_ENTRY_ALL_VISIBLE 0x02	/* no need to visit the heap */
-#define AIOSTREAM_ENTRY_ANNOUNCED	0x04	/* the stream will hand out its block */
+#define AIOSTREAM_ENTRY_ANNOUNCED	0x04	/* the stream will hand out its
+											 * block */
 #define AIOSTREAM_ENTRY_HEAP_TUPLE	0x08	/* index-only: data is a HeapTuple */
 
 typedef struct AiostreamQueueEntry

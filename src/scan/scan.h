@@ -70,8 +70,10 @@ extern const CustomScanMethods aiostream_seqscan_methods;
  */
 #define AIOSTREAM_PLAN_CAREFUL		0x01	/* the consumer may stop early */
 #define AIOSTREAM_PLAN_FEW_ROWS		0x10	/* and will after a few rows */
-#define AIOSTREAM_PLAN_FEW_BLOCKS	0x02	/* too few for look-ahead, each time */
-#define AIOSTREAM_PLAN_SWEEP_TABLE	0x04	/* most of the table will be visited */
+#define AIOSTREAM_PLAN_FEW_BLOCKS	0x02	/* too few for look-ahead, each
+											 * time */
+#define AIOSTREAM_PLAN_SWEEP_TABLE	0x04	/* most of the table will be
+											 * visited */
 #define AIOSTREAM_PLAN_SWEEP_INDEX	0x08	/* and of the index: see sweep.c */
 
 extern const CustomScanMethods aiostream_indexscan_methods;
