@@ -60,6 +60,7 @@ typedef struct AiostreamBitmapScanState
 	bool		started;		/* one of the iterators is there */
 
 	AiostreamStream *stream;	/* NULL: streams are not usable */
+	BlockNumber stream_nblocks; /* length that it was told */
 	MemoryContext cxt;
 	TBMIterateResult *page;		/* current page, or NULL */
 	TBMIterateResult *unstreamed;	/* place for it without a stream */
@@ -222,14 +223,24 @@ start_scan(AiostreamBitmapScanState *state)
 	{
 		AiostreamStreamOptions options = {-1, -1, -1, -1, false, true, false};
 
+		/* rescans keep it, unless the table has grown */
+		if (state->stream != NULL && state->stream_nblocks != scan->rs_nblocks)
+			stop_stream(state);
 		if (state->stream == NULL)
+		{
+			state->stream_nblocks = scan->rs_nblocks;
 			state->stream = aiostream_stream_begin(ss->ss_currentRelation, MAIN_FORKNUM,
 												   scan->rs_nblocks, NULL,
 												   next_stream_block, state,
 												   PAGE_RESULT_SIZE, &options);
+		}
 	}
-	else if (state->unstreamed == NULL)
-		state->unstreamed = palloc(PAGE_RESULT_SIZE);
+	else
+	{
+		stop_stream(state);
+		if (state->unstreamed == NULL)
+			state->unstreamed = palloc(PAGE_RESULT_SIZE);
+	}
 	MemoryContextSwitchTo(old);
 }
 
@@ -369,8 +380,6 @@ bitmapscan_rescan(CustomScanState *node)
 		aiostream_stream_reset(state->stream);
 	end_bitmap(state);
 	table_rescan(node->ss.ss_currentScanDesc, NULL);
-	/* the table may have grown; the stream knows its old length */
-	stop_stream(state);
 	ExecScanReScan(&node->ss);
 
 	if (node->ss.ps.chgParam != NULL)

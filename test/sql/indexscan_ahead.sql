@@ -123,6 +123,33 @@ SET aiostream.effective_io_concurrency = 1;
 EXPLAIN (COSTS OFF) SELECT * FROM probes p JOIN probed USING (key);
 RESET aiostream.effective_io_concurrency;
 
+-- bitmap and index scans inside of a nested loop keep their streams, while the table grows
+CREATE FUNCTION grow(i int) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO grown SELECT -g, -1, 5000 + i, repeat('y', 150) FROM generate_series(1, 30) g;
+	RETURN i;
+END $$;
+SET aiostream.debug_force_nodes = on;
+SELECT aiostream_evict('grown') > 0 AS cold;
+SELECT count(*), sum(n) FROM (SELECT grow(g) AS g FROM generate_series(1, 100) g OFFSET 0) o,
+	LATERAL (SELECT count(pad) AS n FROM grown WHERE rnd BETWEEN 5000 + o.g AND 5500 + o.g AND id > 0) l;
+SET enable_indexscan = off;
+SET enable_bitmapscan = on;
+SET aiostream.enable_bitmapscan = on;
+EXPLAIN (COSTS OFF) SELECT count(*), sum(n) FROM (SELECT grow(g) AS g FROM generate_series(1, 100) g OFFSET 0) o,
+	LATERAL (SELECT count(pad) AS n FROM grown WHERE rnd BETWEEN 5000 + o.g AND 5500 + o.g AND id > 0) l;
+SELECT aiostream_evict('grown') > 0 AS cold;
+SELECT count(*), sum(n) FROM (SELECT grow(g) AS g FROM generate_series(1, 100) g OFFSET 0) o,
+	LATERAL (SELECT count(pad) AS n FROM grown WHERE rnd BETWEEN 5000 + o.g AND 5500 + o.g AND id > 0) l;
+SET aiostream.enable = off;
+SELECT count(*), sum(n) FROM (SELECT grow(g) AS g FROM generate_series(1, 100) g OFFSET 0) o,
+	LATERAL (SELECT count(pad) AS n FROM grown WHERE rnd BETWEEN 5000 + o.g AND 5500 + o.g AND id > 0) l;
+RESET aiostream.enable;
+RESET aiostream.debug_force_nodes;
+RESET enable_indexscan;
+SET enable_bitmapscan = off;
+SET aiostream.enable_bitmapscan = off;
+
 -- a tablespace's own setting decides, where there is one: of the cost, and of requests in flight
 SET allow_in_place_tablespaces = on;
 CREATE TABLESPACE test_aio_one LOCATION '' WITH (effective_io_concurrency = 1);
