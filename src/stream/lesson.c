@@ -15,9 +15,12 @@
 
 /* Tablespaces remembered; streams over others learn for themselves */
 #define NLESSONS		64
-/* An epoch of learning ends after that many waits and milliseconds */
+/* An epoch of learning ends after that many waits, requests and milliseconds */
 #define EPOCH_WAITS		4
-#define EPOCH_MS		20
+#define EPOCH_REQUESTS	32
+#define EPOCH_MS		8
+/* even with fewer requests */
+#define EPOCH_MAX_MS	20
 
 typedef struct LessonsShared
 {
@@ -94,6 +97,7 @@ start_epoch(AiostreamStream *stream)
 {
 	INSTR_TIME_SET_CURRENT(stream->epoch_start);
 	stream->epoch_blocks = aiostream_target_counters(stream->target)->blocks;
+	stream->epoch_ios = aiostream_target_counters(stream->target)->ios;
 	stream->epoch_waits = stream->stats.waits;
 	stream->epoch_distance = stream->policy.distance;
 }
@@ -117,13 +121,15 @@ aiostream_stream_learn(AiostreamStream *stream)
 	instr_time	now;
 	double		ms;
 	double		blocks;
+	uint64		ios;
 
 	if (stream->stats.waits - stream->epoch_waits < EPOCH_WAITS)
 		return;
 	INSTR_TIME_SET_CURRENT(now);
 	INSTR_TIME_SUBTRACT(now, stream->epoch_start);
 	ms = INSTR_TIME_GET_MILLISEC(now);
-	if (ms < EPOCH_MS)
+	ios = aiostream_target_counters(stream->target)->ios - stream->epoch_ios;
+	if (ms < EPOCH_MS || (ms < EPOCH_MAX_MS && ios < EPOCH_REQUESTS))
 		return;
 	if (stream->policy.distance > stream->epoch_distance)
 	{

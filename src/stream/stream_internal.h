@@ -51,7 +51,8 @@ struct AiostreamStream
 	int			max_window;
 	AiostreamGap gap;			/* sorted: what is worth reading through */
 	instr_time	epoch_start;	/* of gap's present epoch */
-	uint64		epoch_blocks;	/* handed out before it */
+	uint64		epoch_blocks;	/* asked for before it */
+	uint64		epoch_ios;		/* in so many requests */
 	uint64		epoch_waits;	/* waits before it */
 	int			epoch_distance; /* at its start */
 	AiostreamWindow *window;
