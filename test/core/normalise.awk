@@ -1,10 +1,11 @@
 # Takes out of a test's output what may differ between core's plans and ours and says nothing
 # about data.  Both sides of each comparison go through it.
 #
-#   awk -v to=FOLDER -f normalise.awk FILE...      writes FOLDER/base name of FILE
+#   awk -v to=FOLDER -v counters="NAME|..." -f normalise.awk FILE...      writes FOLDER/base name of FILE
 #
 # - The plan nodes' names: a custom scan becomes the core node that it stands for, with the
 #   index in its title, and its lines come in core's order.
+# - Our counters in EXPLAIN's output other than text, and the comma behind the last key before one of them.
 # - The width of a column that stands alone, which follows from its longest
 #   line: title, rule, the padding before the "+" of rows of many lines, and blanks at the end, which
 #   isolationtester pads with.
@@ -72,6 +73,12 @@ function end_node(	i, r, name)
 
 # --- input
 
+BEGIN {
+	tags = counters
+	gsub(/[ \/]/, "-", tags)
+	counter = "\"(" counters ")\": |^ *(" counters "): |<(" tags ")>"
+}
+
 FNR == 1 {
 	end_node()
 	flush()
@@ -86,8 +93,15 @@ FNR == 1 {
 
 /^WARNING:  did not get (seqscan|bitmap indexscan) plan for / { next }
 
+counters != "" && $0 ~ counter { next }
+
+/Custom[- ]Plan[- ]Provider.*AioSeqScan/ { next }
+
 {
 	sub(/ +$/, "")
+	sub(/, *\+$/, "+")
+	if (/Node[- ]Type/)
+		sub(/Custom Scan/, "Seq Scan")
 	gsub(/Custom Scan \(AioSeqScan\)/, "Seq Scan")
 }
 
