@@ -451,14 +451,7 @@ sub soak
 	# a kill, and the load goes on after recovery
 	my $offset = -s $node->logfile;
 	my $victim = any('backend', $method eq 'worker' ? 'io worker' : 'reaper');
-	my $pid;
-	wait_until($victim, sub {
-		($pid) = $victim eq 'backend'
-		  ? split /\n/, value($node, q{SELECT pid FROM pg_stat_activity WHERE application_name = 'soak_load' AND state = 'active' ORDER BY random()})
-		  : processes_like($node, qr/aiostream $victim/);
-		return $pid;
-	});
-	kill 'KILL', $pid;
+	ok(wait_until($victim, sub { kill_one($victim, $offset) }), "$what: a $victim is killed");
 	$node->wait_for_log(qr/all server processes terminated; reinitializing/, $offset);
 	$node->wait_for_log(qr/database system is ready to accept connections/, $offset);
 	close_sessions();
@@ -474,6 +467,24 @@ sub soak
 	checksums_hold($what);
 	$node->start;
 	return;
+}
+
+# Kill one of the load's backends, or a process of ours.  It may have ended by
+# itself a moment ago: the log says whether it was the kill.
+sub kill_one
+{
+	my ($victim, $offset) = @_;
+	my %processes = server_processes($node);
+	my @pids = $victim eq 'backend'
+	  ? split /\n/, value($node, q{SELECT pid FROM pg_stat_activity WHERE application_name = 'soak_load' AND state = 'active' ORDER BY random()})
+	  : grep { $processes{$_} =~ /aiostream $victim/ } keys %processes;
+	%processes = server_processes($node);
+	foreach my $pid (grep { $processes{$_} } @pids)
+	{
+		next unless kill 'KILL', $pid;
+		return 1 if wait_until('the log', sub { $node->log_contains(qr/\(PID $pid\) was terminated by signal 9/, $offset) }, 15);
+	}
+	return 0;
 }
 
 sub crash
