@@ -109,21 +109,22 @@ position(const AiostreamVacuumProgress *progress)
 }
 
 /*
- * Read ahead of one pass until it is over or everything has been read.  Gives back
- * table lock and buffers then, not at the end of the pass.
+ * Read ahead of one pass until it is over or everything has been read; the caller
+ * then lets go of the table.
  */
 static void
 read_ahead(AiostreamFollowed *table, const AiostreamVacuumProgress *pass,
 		   HeapAhead *ahead, AiostreamNextBlock next_block)
 {
 	AiostreamStreamOptions options = aiostream_follower_options(table->order);
-	BufferAccessStrategy ring = aiostream_stream_vacuum_ring(AIOSTREAM_FOLLOWER_RING);
 	AiostreamStream *stream;
 	AiostreamStreamStats stats;
 
-	if (ring == NULL)
+	if (table->heap_ring == NULL)
+		table->heap_ring = aiostream_follower_ring(AIOSTREAM_FOLLOWER_RING);
+	if (table->heap_ring == NULL)
 		return;
-	stream = aiostream_stream_begin(ahead->rel, MAIN_FORKNUM, ahead->end, ring,
+	stream = aiostream_stream_begin(ahead->rel, MAIN_FORKNUM, ahead->end, table->heap_ring,
 									next_block, ahead, 0, &options);
 	while (aiostream_followed_same_pass(table, pass))
 	{
@@ -149,7 +150,6 @@ read_ahead(AiostreamFollowed *table, const AiostreamVacuumProgress *pass,
 	aiostream_stream_get_stats(stream, &stats);
 	table->blocks_read += stats.io_blocks;
 	aiostream_stream_end(stream);
-	FreeAccessStrategy(ring);
 }
 
 static void

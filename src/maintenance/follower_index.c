@@ -26,8 +26,6 @@
 #include "optimizer/paths.h"
 #include "utils/timestamp.h"
 
-/* Indexes read at the same time, at most */
-#define MAX_WINDOWS		4
 /* Without a touch for so long we look where the vacuum is, then after twice that */
 #define LOST_MS			10
 #define LOST_MAX_MS		640
@@ -39,7 +37,7 @@ typedef struct IndexWindow
 {
 	Relation	rel;
 	AiostreamStream *stream;
-	BufferAccessStrategy ring;
+	int			ring;			/* which of the follower's */
 	BlockNumber next;
 	BlockNumber end;
 	TimestampTz lost_at;		/* look for the vacuum then */
@@ -52,7 +50,7 @@ typedef struct IndexPass
 	List	   *indexes;		/* OIDs that are still to come */
 	int			max_open;		/* windows to be used */
 	int			nopen;
-	IndexWindow *windows[MAX_WINDOWS];	/* [0]: the oldest */
+	IndexWindow *windows[AIOSTREAM_FOLLOWER_INDEXES];	/* [0]: the oldest */
 } IndexPass;
 
 static BlockNumber
@@ -131,7 +129,7 @@ choose_windows(const AiostreamFollowed *table, int nparallel)
 
 	if (table->order->parallel && nparallel > 1)
 		processes += Min(nparallel - 1, max_parallel_maintenance_workers);
-	return Min(processes + 1, MAX_WINDOWS);
+	return Min(processes + 1, AIOSTREAM_FOLLOWER_INDEXES);
 }
 
 /* ---- windows ---- */
@@ -143,10 +141,39 @@ found_vacuum(IndexWindow *window)
 	window->lost_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), LOST_MS);
 }
 
+/* A ring that no window uses; false: shared buffers are too small for one. */
+static bool
+free_ring(IndexPass *pass, int *ring)
+{
+	AiostreamFollowed *table = pass->table;
+	bool		used[AIOSTREAM_FOLLOWER_INDEXES] = {0};
+	int			size = AIOSTREAM_FOLLOWER_RING / pass->max_open;
+
+	for (int i = 0; i < pass->nopen; i++)
+		used[pass->windows[i]->ring] = true;
+	for (*ring = 0; used[*ring]; (*ring)++)
+		;
+	if (table->index_ring_size != size)
+	{
+		Assert(pass->nopen == 0);
+		for (int i = 0; i < AIOSTREAM_FOLLOWER_INDEXES; i++)
+		{
+			if (table->index_rings[i] != NULL)
+				FreeAccessStrategy(table->index_rings[i]);
+			table->index_rings[i] = NULL;
+		}
+		table->index_ring_size = size;
+	}
+	if (table->index_rings[*ring] == NULL)
+		table->index_rings[*ring] = aiostream_follower_ring(size);
+	return table->index_rings[*ring] != NULL;
+}
+
 /* Start on the next index; it may be gone, or locked against us. */
 static void
 open_window(IndexPass *pass)
 {
+	int			ring;
 	AiostreamStreamOptions options = aiostream_follower_options(pass->table->order);
 	Relation	rel = aiostream_follower_open(linitial_oid(pass->indexes));
 	IndexWindow *window;
@@ -154,17 +181,18 @@ open_window(IndexPass *pass)
 	pass->indexes = list_delete_first(pass->indexes);
 	if (rel == NULL)
 		return;
-	window = palloc0(sizeof(IndexWindow));
-	window->rel = rel;
-	window->end = RelationGetNumberOfBlocks(rel);
-	window->ring = aiostream_stream_vacuum_ring(AIOSTREAM_FOLLOWER_RING / pass->max_open);
-	if (window->ring == NULL)
+	if (!free_ring(pass, &ring))
 	{
 		aiostream_follower_close(rel);
 		return;
 	}
+	window = palloc0(sizeof(IndexWindow));
+	window->rel = rel;
+	window->end = RelationGetNumberOfBlocks(rel);
+	window->ring = ring;
 	options.untouched = true;
-	window->stream = aiostream_stream_begin(rel, MAIN_FORKNUM, window->end, window->ring,
+	window->stream = aiostream_stream_begin(rel, MAIN_FORKNUM, window->end,
+											pass->table->index_rings[ring],
 											next_block, window, 0, &options);
 	found_vacuum(window);
 	pass->windows[pass->nopen++] = window;
@@ -179,7 +207,6 @@ close_window(IndexPass *pass, int i)
 	aiostream_stream_get_stats(window->stream, &stats);
 	pass->table->blocks_read += stats.io_blocks;
 	aiostream_stream_end(window->stream);
-	FreeAccessStrategy(window->ring);
 	aiostream_follower_close(window->rel);
 	pfree(window);
 	pass->nopen--;

@@ -17,8 +17,10 @@
 #define AIOSTREAM_FOLLOWER_START_BLOCKS 1024
 /* Core does not skip shorter runs of pages that it might skip */
 #define AIOSTREAM_VACUUM_SKIP_RUN 32
-/* Buffers of the follower's rings, together */
+/* Buffers of the ring for tables, and of the rings for indexes together */
 #define AIOSTREAM_FOLLOWER_RING	2048
+/* Indexes read at the same time, at most */
+#define AIOSTREAM_FOLLOWER_INDEXES 4
 
 /* What the vacuuming process asks for */
 typedef struct AiostreamFollowerOrder
@@ -91,6 +93,14 @@ typedef struct AiostreamFollowed
 	BlockNumber round_start;	/* first block whose dead items are collected
 								 * in this round */
 	uint64		blocks_read;	/* by streams that have ended */
+
+	/*
+	 * Rings last as long as the follower, so that each pass uses again the
+	 * buffers of the one before, and takes none from others.
+	 */
+	BufferAccessStrategy heap_ring;
+	BufferAccessStrategy index_rings[AIOSTREAM_FOLLOWER_INDEXES];
+	int			index_ring_size;	/* of each */
 } AiostreamFollowed;
 
 /*
@@ -114,6 +124,9 @@ extern void aiostream_follower_begin(void);
 extern Relation aiostream_follower_open(Oid relid);
 extern void aiostream_follower_close(Relation rel);
 extern void aiostream_follower_commit(void);
+
+/* A ring of n buffers that outlives transactions, or NULL */
+extern BufferAccessStrategy aiostream_follower_ring(int n);
 
 /* Options for the order's streams */
 extern AiostreamStreamOptions aiostream_follower_options(const AiostreamFollowerOrder *order);

@@ -44,6 +44,7 @@
 #include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "utils/guc.h"
+#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
 /* Between looks at a vacuum that gives us nothing to do */
@@ -119,6 +120,16 @@ aiostream_follower_commit(void)
 {
 	CommitTransactionCommand();
 	pgstat_report_stat(false);
+}
+
+BufferAccessStrategy
+aiostream_follower_ring(int n)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	BufferAccessStrategy ring = aiostream_stream_vacuum_ring(n);
+
+	MemoryContextSwitchTo(old);
+	return ring;
 }
 
 AiostreamStreamOptions

@@ -33,6 +33,7 @@ foreach my $options ('FREEZE', 'DISABLE_PAGE_SKIPPING', 'INDEX_CLEANUP off', 'IN
 }
 small_memory();
 visibility_map();
+working_set();
 ended();
 killed();
 in_the_way();
@@ -175,6 +176,28 @@ sub visibility_map
 	cmp_ok($reads{'INDEX_CLEANUP off'}, '<', $pages * 0.7, 'skipped: not read');
 	cmp_ok($reads{'INDEX_CLEANUP off'}, '>', 0, 'not skipped: read');
 	cmp_ok($reads{'INDEX_CLEANUP off, DISABLE_PAGE_SKIPPING'}, '>', $pages * 0.7, 'nothing is skipped on demand');
+	return;
+}
+
+# What others use stays in shared buffers.
+sub working_set
+{
+	make_table('heap', 't');
+	value($node, q(CREATE TABLE warm AS SELECT g id, repeat('w', 400) pad FROM generate_series(1, 60000) g; VACUUM (FREEZE) warm; CHECKPOINT));
+	my $cached = q(SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('warm') AND relforknumber = 0);
+	my %left;
+	foreach my $follow (qw(off on))
+	{
+		value($node, q(UPDATE t SET pad = pad || 'u' WHERE id % 20 = 4; CHECKPOINT));
+		value($node, q(SELECT aiostream_evict('t'), aiostream_evict('warm')));
+		# all of it, once and again
+		value($node, q(SELECT aiostream_prewarm('warm') FROM generate_series(1, 5)));
+		my $before = value($node, $cached);
+		vacuum('t', '', $follow);
+		$left{$follow} = value($node, $cached) / $before;
+	}
+	cmp_ok($left{on}, '>=', $left{off} - 0.02, sprintf 'a warm table stays: %.3f of it with follower, %.3f without', @left{qw(on off)});
+	value($node, 'DROP TABLE warm');
 	return;
 }
 
