@@ -20,6 +20,7 @@ bool		aiostream_enable_bitmapscan = true;
 bool		aiostream_enable_indexscan = true;
 bool		aiostream_enable_indexonlyscan = true;
 bool		aiostream_enable_vacuum = true;
+bool		aiostream_write_behind = true;
 int			aiostream_debug_force_nodes = AIOSTREAM_FORCE_OFF;
 int			aiostream_direct_io = AIOSTREAM_DIRECT_AUTO;
 int			aiostream_io_combine_limit = 64;
@@ -71,6 +72,15 @@ define_maintenance_settings(void)
 							 "Enables background workers that read ahead of VACUUM.",
 							 "Each takes one of max_worker_processes while a vacuum runs.",
 							 &aiostream_enable_vacuum,
+							 true,
+							 PGC_USERSET, 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("aiostream.write_behind",
+							 "Has pages that VACUUM leaves dirty written by the I/O workers.",
+							 "They are written in large pieces, behind a vacuum that has a "
+							 "worker reading ahead of it.",
+							 &aiostream_write_behind,
 							 true,
 							 PGC_USERSET, 0,
 							 NULL, NULL, NULL);

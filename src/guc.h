@@ -27,6 +27,7 @@ extern int	aiostream_io_combine_limit; /* USERSET: blocks a request */
 extern int	aiostream_effective_io_concurrency; /* USERSET: requests in flight
 												 * a scan */
 extern bool aiostream_enable_vacuum;	/* USERSET: followers of vacuums */
+extern bool aiostream_write_behind; /* USERSET: followers also write */
 extern int	aiostream_maintenance_io_concurrency;	/* USERSET: requests in
 													 * flight a vacuum,
 													 * prewarm */

@@ -119,6 +119,7 @@ read_ahead(AiostreamFollowed *table, const AiostreamVacuumProgress *pass,
 	AiostreamStreamOptions options = aiostream_follower_options(table->order);
 	AiostreamStream *stream;
 	AiostreamStreamStats stats;
+	AiostreamWriteBehind *behind;
 
 	if (table->heap_ring == NULL)
 		table->heap_ring = aiostream_follower_ring(AIOSTREAM_FOLLOWER_RING);
@@ -126,6 +127,7 @@ read_ahead(AiostreamFollowed *table, const AiostreamVacuumProgress *pass,
 		return;
 	stream = aiostream_stream_begin(ahead->rel, MAIN_FORKNUM, ahead->end, table->heap_ring,
 									next_block, ahead, 0, &options);
+	behind = aiostream_write_behind_begin(table, ahead->rel, ahead->end, ahead->next);
 	while (aiostream_followed_same_pass(table, pass))
 	{
 		BlockNumber at = position(&table->now);
@@ -138,10 +140,15 @@ read_ahead(AiostreamFollowed *table, const AiostreamVacuumProgress *pass,
 			ahead->run_end = at;
 		}
 		aiostream_stream_ahead(stream);
+		/* no longer at the end, where we want to be gone soon */
+		if (!aiostream_stream_ended(stream))
+			aiostream_write_behind_advance(behind, at);
 		aiostream_stream_get_stats(stream, &stats);
 		aiostream_follower_report(table->relid, pass->phase,
 								  aiostream_stream_queued(stream),
-								  table->blocks_read + stats.io_blocks);
+								  table->blocks_read + stats.io_blocks,
+								  table->blocks_written +
+								  aiostream_write_behind_blocks(behind));
 		if (aiostream_stream_ended(stream) && !aiostream_stream_reading(stream))
 			break;
 		if (!aiostream_stream_wait_oldest(stream))
@@ -149,13 +156,15 @@ read_ahead(AiostreamFollowed *table, const AiostreamVacuumProgress *pass,
 	}
 	aiostream_stream_get_stats(stream, &stats);
 	table->blocks_read += stats.io_blocks;
+	aiostream_write_behind_end(table, behind);
 	aiostream_stream_end(stream);
 }
 
 static void
 wait_for_end(AiostreamFollowed *table, const AiostreamVacuumProgress *pass)
 {
-	aiostream_follower_report(table->relid, pass->phase, 0, table->blocks_read);
+	aiostream_follower_report(table->relid, pass->phase, 0, table->blocks_read,
+							  table->blocks_written);
 	while (aiostream_followed_same_pass(table, pass))
 		aiostream_follower_nap(1);
 }

@@ -37,6 +37,7 @@ typedef struct IndexWindow
 {
 	Relation	rel;
 	AiostreamStream *stream;
+	AiostreamWriteBehind *behind;
 	int			ring;			/* which of the follower's */
 	BlockNumber next;
 	BlockNumber end;
@@ -194,6 +195,7 @@ open_window(IndexPass *pass)
 	window->stream = aiostream_stream_begin(rel, MAIN_FORKNUM, window->end,
 											pass->table->index_rings[ring],
 											next_block, window, 0, &options);
+	window->behind = aiostream_write_behind_begin(pass->table, rel, window->end, 0);
 	found_vacuum(window);
 	pass->windows[pass->nopen++] = window;
 }
@@ -206,6 +208,7 @@ close_window(IndexPass *pass, int i)
 
 	aiostream_stream_get_stats(window->stream, &stats);
 	pass->table->blocks_read += stats.io_blocks;
+	aiostream_write_behind_end(pass->table, window->behind);
 	aiostream_stream_end(window->stream);
 	aiostream_follower_close(window->rel);
 	pfree(window);
@@ -223,26 +226,27 @@ pass_touched(IndexWindow *window)
 {
 	uint32		queued = aiostream_stream_queued(window->stream);
 	uint32		passed = 0;
+	BlockNumber at = 0;
 	bool		touched = false;
 
 	for (uint32 i = 0; i < queued; i++)
 	{
+		BlockNumber block;
+		Buffer		hint;
+		bool		hit;
+
+		aiostream_stream_peek(window->stream, i, &block, &hint, &hit);
 		if (aiostream_stream_touched(window->stream, i))
 		{
 			touched = true;
 			passed = i + 1;
+			at = block;
 		}
-		else if (passed == i)
-		{
-			BlockNumber block;
-			Buffer		hint;
-			bool		hit;
-
-			aiostream_stream_peek(window->stream, i, &block, &hint, &hit);
-			if (hit)
-				passed = i + 1;
-		}
+		else if (hit && passed == i)
+			passed = i + 1;
 	}
+	/* the page touched last is being worked on */
+	aiostream_write_behind_advance(window->behind, at);
 	aiostream_stream_pass(window->stream, passed);
 	return touched;
 }
@@ -316,6 +320,7 @@ report(IndexPass *pass)
 {
 	uint32		distance = 0;
 	uint64		blocks_read = pass->table->blocks_read;
+	uint64		blocks_written = pass->table->blocks_written;
 
 	for (int i = 0; i < pass->nopen; i++)
 	{
@@ -324,9 +329,10 @@ report(IndexPass *pass)
 		aiostream_stream_get_stats(pass->windows[i]->stream, &stats);
 		blocks_read += stats.io_blocks;
 		distance += aiostream_stream_queued(pass->windows[i]->stream);
+		blocks_written += aiostream_write_behind_blocks(pass->windows[i]->behind);
 	}
 	aiostream_follower_report(pass->table->relid, pass->table->now.phase,
-							  distance, blocks_read);
+							  distance, blocks_read, blocks_written);
 }
 
 void

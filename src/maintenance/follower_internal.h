@@ -38,6 +38,7 @@ typedef struct AiostreamFollowerOrder
 								 * processes */
 
 	/* its settings; -1: none */
+	bool		write_behind;
 	int			direct;
 	int			combine;
 	int			concurrency;
@@ -63,7 +64,7 @@ extern bool aiostream_follower_attach(AiostreamFollowerRef ref,
 extern void aiostream_follower_detach(void);
 extern bool aiostream_follower_stopped(void);
 extern void aiostream_follower_report(Oid relid, int phase, uint32 distance,
-									  uint64 blocks_read);
+									  uint64 blocks_read, uint64 blocks_written);
 
 /* --- follower_progress.c --- */
 typedef struct AiostreamVacuumProgress
@@ -93,6 +94,7 @@ typedef struct AiostreamFollowed
 	BlockNumber round_start;	/* first block whose dead items are collected
 								 * in this round */
 	uint64		blocks_read;	/* by streams that have ended */
+	uint64		blocks_written;
 
 	/*
 	 * Rings last as long as the follower, so that each pass uses again the
@@ -130,6 +132,23 @@ extern BufferAccessStrategy aiostream_follower_ring(int n);
 
 /* Options for the order's streams */
 extern AiostreamStreamOptions aiostream_follower_options(const AiostreamFollowerOrder *order);
+
+/* --- follower_write.c: dirty pages behind the vacuum --- */
+/* NULL, here and below: not to be written */
+typedef struct AiostreamWriteBehind AiostreamWriteBehind;
+
+extern AiostreamWriteBehind *aiostream_write_behind_begin(AiostreamFollowed *table,
+														  Relation rel,
+														  BlockNumber nblocks,
+														  BlockNumber start);
+
+/* The vacuum is done with the blocks before "at".  Does not wait. */
+extern void aiostream_write_behind_advance(AiostreamWriteBehind *behind, BlockNumber at);
+extern uint64 aiostream_write_behind_blocks(const AiostreamWriteBehind *behind);
+
+/* Waits for writes on their way; before the relation's lock goes */
+extern void aiostream_write_behind_end(AiostreamFollowed *table,
+									   AiostreamWriteBehind *behind);
 
 /* --- passes; each returns when the vacuum has moved on to another --- */
 extern void aiostream_follow_scan(AiostreamFollowed *table);	/* follower_heap.c */

@@ -26,6 +26,7 @@
  *	follower_hint.c			what it is going to read
  *	follower_heap.c			passes over the table
  *	follower_index.c		passes over its indexes
+ *	follower_write.c		dirty pages behind it
  *	prewarm.c				aiostream_prewarm()
  */
 #include "postgres.h"
@@ -152,7 +153,8 @@ let_pass(AiostreamFollowed *table)
 {
 	AiostreamVacuumProgress pass = table->now;
 
-	aiostream_follower_report(table->relid, pass.phase, 0, table->blocks_read);
+	aiostream_follower_report(table->relid, pass.phase, 0, table->blocks_read,
+							  table->blocks_written);
 	while (aiostream_followed_same_pass(table, &pass))
 		aiostream_follower_nap(IDLE_NAP_MS);
 }
@@ -239,7 +241,8 @@ aiostream_follower_main(Datum arg)
 			follow_table(&table);
 		else
 		{
-			aiostream_follower_report(InvalidOid, 0, 0, table.blocks_read);
+			aiostream_follower_report(InvalidOid, 0, 0, table.blocks_read,
+									  table.blocks_written);
 			aiostream_follower_nap(IDLE_NAP_MS);
 		}
 	}

@@ -189,13 +189,15 @@ aiostream_follower_stopped(void)
 }
 
 void
-aiostream_follower_report(Oid relid, int phase, uint32 distance, uint64 blocks_read)
+aiostream_follower_report(Oid relid, int phase, uint32 distance, uint64 blocks_read,
+						  uint64 blocks_written)
 {
 	SpinLockAcquire(&shared->mutex);
 	my_slot->relid = relid;
 	my_slot->phase = phase;
 	my_slot->distance = distance;
 	my_slot->blocks_read = blocks_read;
+	my_slot->blocks_written = blocks_written;
 	SpinLockRelease(&shared->mutex);
 }
 

@@ -90,6 +90,7 @@ start_follower(StartedFollower *follower, AiostreamFollowerOrder *order)
 	order->backend_id = MyBackendId;
 	order->started = MyBEEntry->st_proc_start_timestamp;
 	order->database = MyDatabaseId;
+	order->write_behind = aiostream_write_behind;
 	order->direct = aiostream_direct_io;
 	order->combine = aiostream_io_combine_limit;
 	order->concurrency = aiostream_maintenance_io_concurrency;

@@ -1,0 +1,66 @@
+/*
+ * follower_write.c
+ *		Behind a vacuum: the pages that it has left dirty are given to the I/O
+ *		workers, which write them in large pieces.
+ *
+ * Without that, they come round dirty in the follower's ring, and the follower
+ * itself has to write them, one by one.
+ */
+#include "postgres.h"
+
+#include "maintenance/follower_internal.h"
+
+/*
+ * The vacuum does not do so many pages between two looks at it: what lies in between
+ * has been skipped, and is not looked through.
+ */
+#define SKIPPED_BLOCKS	4096
+
+struct AiostreamWriteBehind
+{
+	AiostreamWriteStream *stream;
+	BlockNumber at;				/* where the vacuum was last */
+};
+
+AiostreamWriteBehind *
+aiostream_write_behind_begin(AiostreamFollowed *table, Relation rel,
+							 BlockNumber nblocks, BlockNumber start)
+{
+	AiostreamWriteBehind *behind;
+
+	if (!table->order->write_behind)
+		return NULL;
+	behind = palloc0(sizeof(AiostreamWriteBehind));
+	behind->stream = aiostream_write_stream_begin(rel, MAIN_FORKNUM, nblocks);
+	behind->at = start;
+	aiostream_write_stream_restart(behind->stream, start);
+	return behind;
+}
+
+void
+aiostream_write_behind_advance(AiostreamWriteBehind *behind, BlockNumber at)
+{
+	if (behind == NULL)
+		return;
+	if (at > behind->at && at - behind->at > SKIPPED_BLOCKS)
+		aiostream_write_stream_restart(behind->stream, at);
+	if (at > behind->at)
+		behind->at = at;
+	(void) aiostream_write_stream_advance(behind->stream, behind->at, false);
+}
+
+uint64
+aiostream_write_behind_blocks(const AiostreamWriteBehind *behind)
+{
+	return behind == NULL ? 0 : aiostream_write_stream_blocks(behind->stream);
+}
+
+void
+aiostream_write_behind_end(AiostreamFollowed *table, AiostreamWriteBehind *behind)
+{
+	if (behind == NULL)
+		return;
+	table->blocks_written += aiostream_write_stream_blocks(behind->stream);
+	aiostream_write_stream_end(behind->stream);
+	pfree(behind);
+}
