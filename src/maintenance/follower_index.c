@@ -11,10 +11,10 @@
  * any time, each with a ring of its own: the one at work and the one
  * after it, or as many as there may be processes.
  *
- * Where the vacuum is ahead of us (it began before we were there, or its pages
- * came faster from the kernel's cache), no page of ours will ever be touched.
- * Then the pages that the vacuum has just read are in shared buffers, in its
- * own small ring: they are looked for there, and we go on from them.
+ * Where the vacuum is ahead of us (it began before we were there), no page of ours
+ * will ever be touched, and it reads for itself.  Then the pages that it has just
+ * read are in shared buffers, in its own small ring: they are looked for there,
+ * and we go on from them.
  */
 #include "postgres.h"
 
@@ -26,7 +26,10 @@
 #include "optimizer/paths.h"
 #include "utils/timestamp.h"
 
-/* Without a touch for so long we look where the vacuum is, then after twice that */
+/*
+ * Without a touch for so long, and with the vacuum reading, we look where it is;
+ * again after twice that time
+ */
 #define LOST_MS			10
 #define LOST_MAX_MS		640
 /* core's ring holds 32 pages: one of so many is enough to look at */
@@ -282,6 +285,7 @@ static void
 advance(IndexPass *pass)
 {
 	int			last_touched = -1;
+	bool		reads = aiostream_vacuum_reads(pass->table->order);
 
 	for (int i = 0; i < pass->nopen; i++)
 	{
@@ -292,7 +296,8 @@ advance(IndexPass *pass)
 			found_vacuum(window);
 			last_touched = i;
 		}
-		else if (GetCurrentTimestamp() >= window->lost_at)
+		else if (reads && (i == 0 || pass->max_open > 2) &&
+				 GetCurrentTimestamp() >= window->lost_at)
 			look_for_vacuum(window);
 		aiostream_stream_ahead(window->stream);
 	}

@@ -82,6 +82,9 @@ typedef struct AiostreamVacuumProgress
 extern bool aiostream_vacuum_progress(const AiostreamFollowerOrder *order,
 									  AiostreamVacuumProgress *progress);
 
+/* Is it waiting for a page to be read by itself just now? */
+extern bool aiostream_vacuum_reads(const AiostreamFollowerOrder *order);
+
 /* --- follower_main.c --- */
 extern PGDLLEXPORT void aiostream_follower_main(Datum arg);
 

@@ -13,8 +13,11 @@
 #include "maintenance/follower_internal.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
+#include "storage/proc.h"
+#include "storage/sinvaladt.h"
 #include "utils/backend_progress.h"
 #include "utils/backend_status.h"
+#include "utils/wait_event.h"
 
 /* The owner changes its entry in microseconds; it cannot always be in our way */
 #define MAX_TRIES 1000
@@ -58,4 +61,13 @@ aiostream_vacuum_progress(const AiostreamFollowerOrder *order,
 			return alive;
 	}
 	return false;
+}
+
+bool
+aiostream_vacuum_reads(const AiostreamFollowerOrder *order)
+{
+	const volatile PGPROC *proc = BackendIdGetProc(order->backend_id);
+
+	return proc != NULL && proc->pid == order->pid &&
+		proc->wait_event_info == WAIT_EVENT_DATA_FILE_READ;
 }
