@@ -104,6 +104,7 @@ static void
 flush_wal(WriteJob *job, AiostreamIo *io)
 {
 	XLogRecPtr	end = GetXLogInsertRecPtr();
+	uint32		unflushed = 0;
 
 	job->flushed = InvalidXLogRecPtr;
 	if (!job->notes.permanent)
@@ -132,7 +133,10 @@ flush_wal(WriteJob *job, AiostreamIo *io)
 			LWLockRelease(BufferDescriptorGetContentLock(buf));
 			/* an LSN from nowhere is a damaged page, for core to report */
 			if (lsn <= end)
+			{
 				job->flushed = Max(job->flushed, lsn);
+				unflushed += XLogNeedsFlush(lsn) ? 1 : 0;
+			}
 		}
 		aiostream_victim_unpin(buf);
 	}
@@ -142,6 +146,8 @@ flush_wal(WriteJob *job, AiostreamIo *io)
 	{
 		XLogFlush(job->flushed);
 		aiostream_count(AIOSTREAM_COUNT_WAL_FLUSHES, 1);
+		/* core writes page by page, and flushes for each that needs it */
+		aiostream_io_tell_owner(io, unflushed - 1);
 	}
 }
 

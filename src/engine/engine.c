@@ -301,6 +301,20 @@ aiostream_io_add_note(AiostreamIo *io, int32 value)
 	io->length += BLCKSZ;
 }
 
+void
+aiostream_io_tell_owner(AiostreamIo *io, uint32 n)
+{
+	if (n > 0)
+		pg_atomic_fetch_add_u64(&aiostream_processes[io->owner].process.told, n);
+}
+
+uint64
+aiostream_io_told(void)
+{
+	return aiostream_my_process == NULL ? 0 :
+		pg_atomic_read_u64(&aiostream_my_process->told);
+}
+
 /* From here on the handle is the engine's. */
 static AiostreamIoRef
 begin_submit(AiostreamIo *io, AiostreamFile *file, off_t offset)
@@ -541,6 +555,7 @@ process_init(void)
 	Assert(MyProc != NULL && MyProc->pgprocno < aiostream_engine->nprocesses);
 
 	aiostream_my_process = &aiostream_processes[MyProc->pgprocno].process;
+	pg_atomic_write_u64(&aiostream_my_process->told, 0);
 	before_shmem_exit(process_exit_callback, (Datum) 0);
 	RegisterResourceReleaseCallback(resource_release_callback, NULL);
 }

@@ -141,6 +141,13 @@ extern const void *aiostream_io_notes(const AiostreamIo *io);
 extern void aiostream_io_add_note(AiostreamIo *io, int32 value);
 
 /*
+ * The writer's word to the submitter: a number, added to what it was told
+ * before.  The sum is that of this process's life.
+ */
+extern void aiostream_io_tell_owner(AiostreamIo *io, uint32 n);
+extern uint64 aiostream_io_told(void);
+
+/*
  * Is a worker free for one more write?  Writes never occupy all workers, so
  * that reads are not held up.  A hint.
  */

@@ -78,6 +78,7 @@ typedef struct AiostreamProcess
 	LWLock		ring_lock;		/* consuming the CQ; owner_waiting */
 	pg_atomic_uint32 inflight;	/* reads */
 	pg_atomic_uint32 blocks;	/* pieces reserved or in flight */
+	pg_atomic_uint64 told;		/* by writers; set to 0 when a process begins */
 	pg_atomic_uint32 ring_ready;	/* CQ may be looked at */
 	bool		owner_waiting;	/* in io_uring_enter: CQEs are his */
 	uint32		cq_head;		/* offsets in the ring page */

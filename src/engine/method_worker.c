@@ -103,14 +103,14 @@ const AiostreamMethod aiostream_method_worker = {
 /* ---- the worker's side ---- */
 
 /*
- * Half of the workers, at least one: writes may take long, and reads queue
+ * All workers but one, and at least one: writes may take long, and reads queue
  * behind them.
  */
 bool
 aiostream_engine_write_ok(void)
 {
 	return pg_atomic_read_u32(&aiostream_engine->writes) <
-		(uint32) Max(1, aiostream_engine->nworkers / 2);
+		(uint32) Max(1, aiostream_engine->nworkers - 1);
 }
 
 bool

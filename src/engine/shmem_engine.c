@@ -100,6 +100,7 @@ init_shared(int tranche)
 		LWLockInitialize(&process->ring_lock, tranche);
 		pg_atomic_init_u32(&process->inflight, 0);
 		pg_atomic_init_u32(&process->blocks, 0);
+		pg_atomic_init_u64(&process->told, 0);
 		pg_atomic_init_u32(&process->ring_ready, 0);
 	}
 }

@@ -108,13 +108,21 @@ position(const AiostreamVacuumProgress *progress)
 		progress->scanned : progress->vacuumed;
 }
 
+/* Has the vacuum finished the pass, and is in a later one of the same table? */
+static bool
+finished(const AiostreamFollowed *table, const AiostreamVacuumProgress *pass)
+{
+	return table->now.relid == table->relid &&
+		(table->now.phase > pass->phase || table->now.index_vacuums > pass->index_vacuums);
+}
+
 /*
- * Read ahead of one pass until it is over or everything has been read; the caller
- * then lets go of the table.
+ * Read ahead of one pass, and write behind it, until it is over; if there is nothing to
+ * write, until everything has been read.  The caller then lets go of the table.
  */
 static void
-read_ahead(AiostreamFollowed *table, const AiostreamVacuumProgress *pass,
-		   HeapAhead *ahead, AiostreamNextBlock next_block)
+follow_pass(AiostreamFollowed *table, const AiostreamVacuumProgress *pass,
+			HeapAhead *ahead, AiostreamNextBlock next_block)
 {
 	AiostreamStreamOptions options = aiostream_follower_options(table->order);
 	AiostreamStream *stream;
@@ -139,24 +147,23 @@ read_ahead(AiostreamFollowed *table, const AiostreamVacuumProgress *pass,
 			ahead->next = at;
 			ahead->run_end = at;
 		}
-		aiostream_stream_ahead(stream);
-		/* no longer at the end, where we want to be gone soon */
-		if (!aiostream_stream_ended(stream))
-			aiostream_write_behind_advance(behind, at);
+		aiostream_write_behind_advance(behind, at);
+		aiostream_write_behind_read(behind, stream, AIOSTREAM_FOLLOWER_RING);
 		aiostream_stream_get_stats(stream, &stats);
 		aiostream_follower_report(table->relid, pass->phase,
 								  aiostream_stream_queued(stream),
 								  table->blocks_read + stats.io_blocks,
 								  table->blocks_written +
 								  aiostream_write_behind_blocks(behind));
-		if (aiostream_stream_ended(stream) && !aiostream_stream_reading(stream))
+		if (behind == NULL && aiostream_stream_ended(stream) &&
+			!aiostream_stream_reading(stream))
 			break;
 		if (!aiostream_stream_wait_oldest(stream))
 			aiostream_follower_nap(1);
 	}
 	aiostream_stream_get_stats(stream, &stats);
 	table->blocks_read += stats.io_blocks;
-	aiostream_write_behind_end(table, behind);
+	aiostream_write_behind_end(table, behind, finished(table, pass) ? ahead->end : 0);
 	aiostream_stream_end(stream);
 }
 
@@ -198,7 +205,7 @@ aiostream_follow_scan(AiostreamFollowed *table)
 				ahead.skippable = VISIBILITYMAP_ALL_VISIBLE |
 					(aiostream_vacuum_aggressive(ahead.rel, table->order->freeze) ?
 					 VISIBILITYMAP_ALL_FROZEN : 0);
-			read_ahead(table, &pass, &ahead, next_scanned);
+			follow_pass(table, &pass, &ahead, next_scanned);
 			close_ahead(&ahead);
 		}
 		aiostream_follower_commit();
@@ -235,7 +242,7 @@ aiostream_follow_second(AiostreamFollowed *table)
 			ahead.next = table->round_start;
 			ahead.end = Min(pass.scanned + 1, RelationGetNumberOfBlocks(ahead.rel));
 			if (guess_good(&ahead, pass.dead_items))
-				read_ahead(table, &pass, &ahead, next_not_visible);
+				follow_pass(table, &pass, &ahead, next_not_visible);
 			close_ahead(&ahead);
 		}
 		aiostream_follower_commit();

@@ -203,15 +203,16 @@ open_window(IndexPass *pass)
 	pass->windows[pass->nopen++] = window;
 }
 
+/* done: the vacuum has finished with this index */
 static void
-close_window(IndexPass *pass, int i)
+close_window(IndexPass *pass, int i, bool done)
 {
 	IndexWindow *window = pass->windows[i];
 	AiostreamStreamStats stats;
 
 	aiostream_stream_get_stats(window->stream, &stats);
 	pass->table->blocks_read += stats.io_blocks;
-	aiostream_write_behind_end(pass->table, window->behind);
+	aiostream_write_behind_end(pass->table, window->behind, done ? window->end : 0);
 	aiostream_stream_end(window->stream);
 	aiostream_follower_close(window->rel);
 	pfree(window);
@@ -299,7 +300,8 @@ advance(IndexPass *pass)
 		else if (reads && (i == 0 || pass->max_open > 2) &&
 				 GetCurrentTimestamp() >= window->lost_at)
 			look_for_vacuum(window);
-		aiostream_stream_ahead(window->stream);
+		aiostream_write_behind_read(window->behind, window->stream,
+									AIOSTREAM_FOLLOWER_RING / pass->max_open);
 	}
 
 	/* done: all has been touched, or one process is at a later index */
@@ -310,7 +312,7 @@ advance(IndexPass *pass)
 		if (aiostream_stream_ended(window->stream) &&
 			(aiostream_stream_queued(window->stream) == 0 ||
 			 (i < last_touched && pass->max_open <= 2)))
-			close_window(pass, i);
+			close_window(pass, i, true);
 	}
 
 	/* the next index, as soon as the last one has been asked for */
@@ -360,6 +362,7 @@ aiostream_follow_indexes(AiostreamFollowed *table)
 			aiostream_follower_nap(1);
 	}
 	while (pass.nopen > 0)
-		close_window(&pass, 0);
+		close_window(&pass, 0, table->now.relid == table->relid &&
+					 table->now.phase > start.phase);
 	aiostream_follower_commit();
 }

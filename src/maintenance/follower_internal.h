@@ -149,9 +149,17 @@ extern AiostreamWriteBehind *aiostream_write_behind_begin(AiostreamFollowed *tab
 extern void aiostream_write_behind_advance(AiostreamWriteBehind *behind, BlockNumber at);
 extern uint64 aiostream_write_behind_blocks(const AiostreamWriteBehind *behind);
 
-/* Waits for writes on their way; before the relation's lock goes */
+/* Read on, with a ring of so many buffers, as far as its pages are written. */
+extern void aiostream_write_behind_read(AiostreamWriteBehind *behind,
+										AiostreamStream *reader, int ring);
+
+/*
+ * The vacuum is done with the pass and with the blocks before "at": starts the
+ * writes that are left, unless nobody wants us any more, and waits for all.  To be
+ * called before the relation's lock goes.
+ */
 extern void aiostream_write_behind_end(AiostreamFollowed *table,
-									   AiostreamWriteBehind *behind);
+									   AiostreamWriteBehind *behind, BlockNumber at);
 
 /* --- passes; each returns when the vacuum has moved on to another --- */
 extern void aiostream_follow_scan(AiostreamFollowed *table);	/* follower_heap.c */

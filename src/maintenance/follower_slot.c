@@ -192,12 +192,15 @@ void
 aiostream_follower_report(Oid relid, int phase, uint32 distance, uint64 blocks_read,
 						  uint64 blocks_written)
 {
+	uint64		saved = aiostream_write_stream_flushes_saved();
+
 	SpinLockAcquire(&shared->mutex);
 	my_slot->relid = relid;
 	my_slot->phase = phase;
 	my_slot->distance = distance;
 	my_slot->blocks_read = blocks_read;
 	my_slot->blocks_written = blocks_written;
+	my_slot->flushes_saved = saved;
 	SpinLockRelease(&shared->mutex);
 }
 

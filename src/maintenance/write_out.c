@@ -41,7 +41,7 @@ static int64
 write_fork(Relation rel, ForkNumber fork)
 {
 	BlockNumber nblocks = RelationGetNumberOfBlocksInFork(rel, fork);
-	AiostreamWriteStream *stream = aiostream_write_stream_begin(rel, fork, nblocks);
+	AiostreamWriteStream *stream = aiostream_write_stream_begin(rel, fork, nblocks, -1);
 	int64		written;
 
 	while (!aiostream_write_stream_advance(stream, nblocks, true))

@@ -157,9 +157,11 @@ extern void aiostream_stream_shmem_init(bool found);
  */
 typedef struct AiostreamWriteStream AiostreamWriteStream;
 
+/* combine: blocks a request, or -1: as the GUC says */
 extern AiostreamWriteStream *aiostream_write_stream_begin(Relation rel,
 														  ForkNumber fork,
-														  BlockNumber nblocks);
+														  BlockNumber nblocks,
+														  int combine);
 
 /* The process begins again at block "next". */
 extern void aiostream_write_stream_restart(AiostreamWriteStream *stream,
@@ -173,9 +175,20 @@ extern void aiostream_write_stream_restart(AiostreamWriteStream *stream,
 extern bool aiostream_write_stream_advance(AiostreamWriteStream *stream,
 										   BlockNumber passed, bool all);
 
+/* Of the blocks before "passed": how many have not been looked at yet */
+extern BlockNumber aiostream_write_stream_backlog(const AiostreamWriteStream *stream,
+												  BlockNumber passed);
+
 /* Dirty pages given to the workers so far */
 extern uint64 aiostream_write_stream_blocks(const AiostreamWriteStream *stream);
 extern void aiostream_write_stream_end(AiostreamWriteStream *stream);
+
+/*
+ * Pages written for this process, in all its write streams, for which core would
+ * have flushed WAL, less the flushes that were made for them.  An estimate: it
+ * may be that one of core's flushes had served several.
+ */
+extern uint64 aiostream_write_stream_flushes_saved(void);
 
 /* A bulk-read ring for scans with look-ahead, or NULL; see buffer.h. */
 extern BufferAccessStrategy aiostream_stream_ring(void);

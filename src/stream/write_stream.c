@@ -18,23 +18,25 @@ struct AiostreamWriteStream
 	AiostreamTarget *target;
 	BlockNumber nblocks;
 	BlockNumber next;			/* blocks before it have been looked at */
+	int			combine;		/* blocks a request */
 	uint64		blocks;			/* dirty ones handed to workers */
-	uint64		requests;
 };
 
 AiostreamWriteStream *
-aiostream_write_stream_begin(Relation rel, ForkNumber fork, BlockNumber nblocks)
+aiostream_write_stream_begin(Relation rel, ForkNumber fork, BlockNumber nblocks,
+							 int combine)
 {
 	AiostreamWriteStream *stream = palloc0(sizeof(AiostreamWriteStream));
 	AiostreamTargetOptions options = {
 		.method = AIOSTREAM_METHOD_WORKER,
 		.direct = AIOSTREAM_DIRECT_OFF,
-		.combine = aiostream_io_combine_limit,
+		.combine = combine < 0 ? aiostream_io_combine_limit : combine,
 		.concurrency = 1,
 	};
 
 	stream->target = aiostream_target_open(rel, fork, nblocks, NULL, &options);
 	stream->nblocks = nblocks;
+	stream->combine = options.combine;
 	return stream;
 }
 
@@ -52,27 +54,36 @@ aiostream_write_stream_advance(AiostreamWriteStream *stream, BlockNumber passed,
 	while (stream->next < passed)
 	{
 		AiostreamCleaning cleaning;
-		int			n = (int) Min(passed - stream->next,
-								  (BlockNumber) aiostream_io_combine_limit);
+		int			n = (int) Min(passed - stream->next, (BlockNumber) stream->combine);
 
 		/* larger writes later are better than small ones now */
-		if (!all && n < aiostream_io_combine_limit)
+		if (!all && n < stream->combine)
 			return true;
 		n = aiostream_target_clean(stream->target, stream->next, n, &cleaning);
 		if (n == 0)
 			return false;
 		stream->next += n;
 		stream->blocks += cleaning.blocks;
-		if (cleaning.blocks > 0)
-			stream->requests++;
 	}
 	return true;
+}
+
+BlockNumber
+aiostream_write_stream_backlog(const AiostreamWriteStream *stream, BlockNumber passed)
+{
+	return passed > stream->next ? passed - stream->next : 0;
 }
 
 uint64
 aiostream_write_stream_blocks(const AiostreamWriteStream *stream)
 {
 	return stream->blocks;
+}
+
+uint64
+aiostream_write_stream_flushes_saved(void)
+{
+	return aiostream_io_told();
 }
 
 void
