@@ -26,13 +26,17 @@ step "fetching the sources of PostgreSQL's tests" >&2
 sources=$("$top/test/fetch-sources.sh" "$build" "$version" | tail -n 1)
 step "building psql, pg_regress and isolationtester of $sources" >&2
 cd "$build/$sources"
-{
-	./configure --prefix="$target" --without-readline --without-zlib CFLAGS='-O1' &&
-		for part in src/interfaces/libpq src/bin/psql src/test/isolation; do
-			make -s -j"$(nproc)" -C "$part" && make -s -C "$part" install DESTDIR="$build/dest" || exit
-		done &&
-		make -s -C src/test/regress pg_regress
-} >"$build/log" 2>&1 || { tail -n 30 "$build/log" >&2; die "the build failed"; }
+# a make above us ("make check") would keep PostgreSQL's from making what it generates
+unset MAKELEVEL MAKEFLAGS MFLAGS
+build_all() {
+	local part
+	./configure --prefix="$target" --without-readline --without-zlib CFLAGS='-O1' || return
+	for part in src/interfaces/libpq src/bin/psql src/test/isolation; do
+		make -s -j"$(nproc)" -C "$part" && make -s -C "$part" install DESTDIR="$build/dest" || return
+	done
+	make -s -C src/test/regress pg_regress
+}
+build_all >"$build/log" 2>&1 || { tail -n 30 "$build/log" >&2; die "the build failed"; }
 
 made=$build/dest$target
 rm -rf "$made/include" "$made/lib/pgxs" "$made/share"
