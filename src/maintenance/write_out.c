@@ -6,6 +6,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/xlog.h"
 #include "catalog/pg_class.h"
 #include "common/relpath.h"
 #include "fmgr.h"
@@ -66,6 +67,11 @@ aiostream_write_out(PG_FUNCTION_ARGS)
 	int64		written = 0;
 
 	aiostream_require_preload();
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("recovery is in progress"),
+				 errhint("%s cannot be executed during recovery.", "aiostream_write_out()")));
 	check_owner(relid);
 	rel = relation_open(relid, AccessShareLock);
 	if (!RELKIND_HAS_STORAGE(rel->rd_rel->relkind))

@@ -56,6 +56,13 @@ foreach my $method (all_methods())
 	}
 }
 
+# what only a primary may do
+{
+	my ($ret, $out, $error) = $standby->psql('postgres', "SELECT aiostream_write_out('h')");
+	like($error, qr/ERROR:  recovery is in progress/, 'a standby does not write');
+	is(value($standby, "SELECT aiostream_prewarm('h') > 0"), 't', 'but reads');
+}
+
 # under replay: the answer of a moment, the same in both ways
 {
 	my $writer = session($primary);
