@@ -339,6 +339,25 @@ begin_submit(AiostreamIo *io, AiostreamFile *file, off_t offset)
 	return ref;
 }
 
+/* To a worker, if there is one and it is wanted, else executed on the spot */
+static AiostreamIoRef
+submit_or_execute(AiostreamIo *io, AiostreamIoRef ref, bool worker)
+{
+	if (worker)
+	{
+		io->method = ref.method = AIOSTREAM_METHOD_WORKER;
+		if (aiostream_method_worker.submit(io))
+		{
+			remember_own(ref);
+			return ref;
+		}
+	}
+	io->method = ref.method = AIOSTREAM_METHOD_SYNC;
+	(void) aiostream_method_sync.submit(io);
+	Assert(aiostream_io_done(ref));
+	return ref;
+}
+
 AiostreamIoRef
 aiostream_io_submit(AiostreamIo *io, AiostreamFile *file, off_t offset,
 					AiostreamMethodId method)
@@ -361,19 +380,7 @@ aiostream_io_submit(AiostreamIo *io, AiostreamFile *file, off_t offset,
 		}
 		method = AIOSTREAM_METHOD_WORKER;
 	}
-	if (method == AIOSTREAM_METHOD_WORKER)
-	{
-		io->method = ref.method = AIOSTREAM_METHOD_WORKER;
-		if (aiostream_method_worker.submit(io))
-		{
-			remember_own(ref);
-			return ref;
-		}
-	}
-	io->method = ref.method = AIOSTREAM_METHOD_SYNC;
-	(void) aiostream_method_sync.submit(io);
-	Assert(aiostream_io_done(ref));
-	return ref;
+	return submit_or_execute(io, ref, method == AIOSTREAM_METHOD_WORKER);
 }
 
 AiostreamIoRef
@@ -385,17 +392,7 @@ aiostream_io_submit_write(AiostreamIo *io, AiostreamFile *file, off_t offset)
 	io->op = AIOSTREAM_OP_WRITE;
 	ref = begin_submit(io, file, offset);
 	pg_atomic_fetch_add_u32(&aiostream_engine->writes, 1);
-
-	io->method = ref.method = AIOSTREAM_METHOD_WORKER;
-	if (aiostream_method_worker.submit(io))
-	{
-		remember_own(ref);
-		return ref;
-	}
-	io->method = ref.method = AIOSTREAM_METHOD_SYNC;
-	(void) aiostream_method_sync.submit(io);
-	Assert(aiostream_io_done(ref));
-	return ref;
+	return submit_or_execute(io, ref, true);
 }
 
 /* Counters of a completed read */
