@@ -126,4 +126,29 @@ extern void aiostream_leafahead_end(AiostreamLeafAhead *ahead);
 extern void aiostream_leafahead_stats(AiostreamLeafAhead *ahead,
 									  AiostreamStreamStats *stats);
 
+/*
+ * leafparents.c: the B-tree pages above the leaves, for leafahead.c only.  Never raises
+ * an error for what is wrong with a page.
+ */
+typedef struct AiostreamLeafParents AiostreamLeafParents;
+
+/* Leaf pages that a level-1 page names, in the order of the scan */
+typedef struct AiostreamLeafChildren
+{
+	int			n;
+	int			next;			/* not yet announced from here on */
+	BlockNumber next_parent;	/* level-1 page that follows, or P_NONE */
+	BlockNumber leaf[MaxIndexTuplesPerPage];
+} AiostreamLeafChildren;
+
+extern AiostreamLeafParents *aiostream_leafparents_create(MemoryContext cxt, Relation index,
+														  BlockNumber nblocks);
+extern bool aiostream_leafparents_read(AiostreamLeafParents *parents, BlockNumber parent,
+									   bool backward, AiostreamLeafChildren *children);
+extern bool aiostream_leafparents_find(AiostreamLeafParents *parents, BlockNumber leaf,
+									   bool backward, AiostreamLeafChildren *children);
+extern void aiostream_leafparents_end(AiostreamLeafParents *parents);
+extern void aiostream_leafparents_stats(AiostreamLeafParents *parents,
+										AiostreamStreamStats *stats);
+
 #endif							/* AIOSTREAM_INDEXSCAN_INTERNAL_H */

@@ -12,10 +12,11 @@
  *		leaf pages		  a  b  c  d   e  f  g
  *						     ^scan
  *
- * The parent is found as VACUUM finds it, by descending for an entry of the
- * leaf; from then on, level 1 is followed by its sibling links.  What is found is
- * only a guess: pages may be split or deleted meanwhile.  When the scan turns up on a
- * leaf that was not expected, its parent is looked for again, a few times.
+ * The parent is found by descending for an entry of the leaf (leafparents.c); from
+ * then on, level 1 is followed by its sibling links.  What is found is only a
+ * guess: pages may be split or deleted meanwhile, or unreadable, which must not
+ * disturb a scan that does without them.  When the scan turns up on a leaf
+ * that was not expected, its parent is looked for again, a few times.
  *
  * How far the scan will go is not known, so that no more pages are read ahead than
  * a part of those it has come through.  All of it begins with the second leaf
@@ -48,13 +49,10 @@ struct AiostreamLeafAhead
 	int			misses;
 	int			surprises;
 
-	/* children of a level-1 page, in the order of the scan */
-	BlockNumber *children;
-	int			nchildren;
-	int			next_child;		/* not yet announced from here on */
-	BlockNumber next_parent;	/* or P_NONE */
-
-	AiostreamStream *stream;	/* NULL until there is need */
+	/* NULL until there is need */
+	AiostreamLeafParents *parents;
+	AiostreamLeafChildren *children;
+	AiostreamStream *stream;
 	BlockNumber nblocks;		/* length that the stream was told */
 	bool		on_course;		/* the stream knows where the scan is */
 	/* announced, from the scan's leaf on: positions head .. tail-1 */
@@ -80,97 +78,6 @@ aiostream_leafahead_create(MemoryContext cxt, Relation index, int plan_flags)
 }
 
 /* ------------------------------------------------------------------------
- * Level 1
- * ------------------------------------------------------------------------
- */
-
-/*
- * Read the children of a level-1 page.  False if it is none any more.
- */
-static bool
-read_parent(AiostreamLeafAhead *ahead, BlockNumber parent)
-{
-	bool		backward = ScanDirectionIsBackward(ahead->direction);
-	Buffer		buffer = _bt_getbuf(ahead->index, parent, BT_READ);
-	Page		page = BufferGetPage(buffer);
-	BTPageOpaque opaque = BTPageGetOpaque(page);
-	bool		good = !P_ISLEAF(opaque) && !P_IGNORE(opaque) && opaque->btpo_level == 1;
-
-	ahead->nchildren = 0;
-	ahead->next_child = 0;
-	ahead->next_parent = P_NONE;
-	if (good)
-	{
-		OffsetNumber first = P_FIRSTDATAKEY(opaque);
-		OffsetNumber last = PageGetMaxOffsetNumber(page);
-
-		for (int i = 0; first + i <= last; i++)
-		{
-			ItemId		item = PageGetItemId(page, backward ? last - i : first + i);
-			IndexTuple	downlink = (IndexTuple) PageGetItem(page, item);
-
-			ahead->children[ahead->nchildren++] = BTreeTupleGetDownLink(downlink);
-		}
-		ahead->next_parent = backward ? opaque->btpo_prev : opaque->btpo_next;
-	}
-	_bt_relbuf(ahead->index, buffer);
-	return good;
-}
-
-/* A copy of one of the leaf's entries, or NULL */
-static IndexTuple
-entry_of_leaf(AiostreamLeafAhead *ahead)
-{
-	Buffer		buffer = _bt_getbuf(ahead->index, ahead->leaf, BT_READ);
-	Page		page = BufferGetPage(buffer);
-	BTPageOpaque opaque = BTPageGetOpaque(page);
-	IndexTuple	entry = NULL;
-
-	if (P_ISLEAF(opaque) && !P_IGNORE(opaque) &&
-		P_FIRSTDATAKEY(opaque) <= PageGetMaxOffsetNumber(page))
-	{
-		ItemId		item = PageGetItemId(page, P_FIRSTDATAKEY(opaque));
-
-		entry = CopyIndexTuple((IndexTuple) PageGetItem(page, item));
-	}
-	_bt_relbuf(ahead->index, buffer);
-	return entry;
-}
-
-/*
- * Find the parent of the leaf that the scan is on; the next child is then that
- * leaf.  False if that fails, or there is no level 1.
- */
-static bool
-find_parent(AiostreamLeafAhead *ahead)
-{
-	IndexTuple	entry = entry_of_leaf(ahead);
-	BTScanInsert key;
-	BTStack		stack;
-	Buffer		buffer;
-	bool		found = false;
-
-	if (entry == NULL)
-		return false;
-	key = _bt_mkscankey(ahead->index, entry);
-	stack = _bt_search(ahead->index, key, &buffer, BT_READ, NULL);
-	if (BufferIsValid(buffer))
-		_bt_relbuf(ahead->index, buffer);
-	if (stack != NULL && read_parent(ahead, stack->bts_blkno))
-	{
-		while (ahead->next_child < ahead->nchildren &&
-			   ahead->children[ahead->next_child] != ahead->leaf)
-			ahead->next_child++;
-		found = ahead->next_child < ahead->nchildren;
-	}
-	if (stack != NULL)
-		_bt_freestack(stack);
-	pfree(key);
-	pfree(entry);
-	return found;
-}
-
-/* ------------------------------------------------------------------------
  * From level 1 to the stream
  * ------------------------------------------------------------------------
  */
@@ -180,14 +87,15 @@ static BlockNumber
 next_leaf(AiostreamStream *stream, void *callback_private, void *per_block)
 {
 	AiostreamLeafAhead *ahead = (AiostreamLeafAhead *) callback_private;
+	AiostreamLeafChildren *children = ahead->children;
 	BlockNumber leaf;
 
-	while (ahead->next_child >= ahead->nchildren)
-	{
-		if (ahead->next_parent == P_NONE || !read_parent(ahead, ahead->next_parent))
-			return InvalidBlockNumber;
-	}
-	leaf = ahead->children[ahead->next_child++];
+	if (children->next == children->n &&
+		(children->n == 0 || children->next_parent == P_NONE ||
+		 !aiostream_leafparents_read(ahead->parents, children->next_parent,
+									 ScanDirectionIsBackward(ahead->direction), children)))
+		return InvalidBlockNumber;
+	leaf = children->leaf[children->next++];
 	if (leaf >= ahead->nblocks)
 		return InvalidBlockNumber;
 	Assert(ahead->tail - ahead->head < lengthof(ahead->announced));
@@ -201,7 +109,8 @@ start_stream(AiostreamLeafAhead *ahead)
 	MemoryContext old = MemoryContextSwitchTo(ahead->cxt);
 
 	ahead->nblocks = RelationGetNumberOfBlocks(ahead->index);
-	ahead->children = palloc(MaxIndexTuplesPerPage * sizeof(BlockNumber));
+	ahead->children = palloc0(sizeof(AiostreamLeafChildren));
+	ahead->parents = aiostream_leafparents_create(ahead->cxt, ahead->index, ahead->nblocks);
 	ahead->stream = aiostream_stream_begin(ahead->index, MAIN_FORKNUM, ahead->nblocks,
 										   NULL, next_leaf, ahead, 0, NULL);
 	MemoryContextSwitchTo(old);
@@ -218,8 +127,8 @@ leaf_expected(AiostreamLeafAhead *ahead)
 		if (ahead->announced[ahead->head % lengthof(ahead->announced)] == ahead->leaf)
 			return true;
 	}
-	return ahead->next_child < ahead->nchildren &&
-		ahead->children[ahead->next_child] == ahead->leaf;
+	return ahead->children->next < ahead->children->n &&
+		ahead->children->leaf[ahead->children->next] == ahead->leaf;
 }
 
 /* The scan has stepped to another leaf: read on from there. */
@@ -234,7 +143,9 @@ follow_scan(AiostreamLeafAhead *ahead)
 	{
 		aiostream_stream_reset(ahead->stream);
 		ahead->head = ahead->tail;
-		ahead->on_course = find_parent(ahead);
+		ahead->on_course = aiostream_leafparents_find(ahead->parents, ahead->leaf,
+													  ScanDirectionIsBackward(ahead->direction),
+													  ahead->children);
 		ahead->surprises++;
 		if (!ahead->on_course)
 			return;
@@ -286,7 +197,10 @@ void
 aiostream_leafahead_end(AiostreamLeafAhead *ahead)
 {
 	if (ahead->stream != NULL)
+	{
 		aiostream_stream_end(ahead->stream);
+		aiostream_leafparents_end(ahead->parents);
+	}
 	ahead->stream = NULL;
 }
 
@@ -295,5 +209,11 @@ aiostream_leafahead_stats(AiostreamLeafAhead *ahead, AiostreamStreamStats *stats
 {
 	memset(stats, 0, sizeof(*stats));
 	if (ahead->stream != NULL)
+	{
+		AiostreamStreamStats parents;
+
 		aiostream_stream_get_stats(ahead->stream, stats);
+		aiostream_leafparents_stats(ahead->parents, &parents);
+		aiostream_stream_stats_add(stats, &parents);
+	}
 }
