@@ -40,8 +40,11 @@ aiostream_aioheap_routine(void)
 		routine.scan_end = aiostream_heapscan_end;
 		routine.scan_rescan = aiostream_heapscan_rescan;
 		routine.scan_getnextslot = aiostream_heapscan_getnextslot;
+		routine.scan_analyze_next_block = aiostream_heapscan_analyze_next_block;
 		routine.index_build_range_scan = aiostream_index_build_range_scan;
 		routine.index_validate_scan = aiostream_index_validate_scan;
+		routine.index_fetch_tuple = aiostream_index_fetch_tuple;
+		routine.relation_copy_for_cluster = aiostream_copy_for_cluster;
 		routine.relation_vacuum = aiostream_vacuum_followed;
 		routine.relation_toast_am = toast_am;
 	}

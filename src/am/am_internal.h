@@ -24,6 +24,19 @@ extern void aiostream_index_validate_scan(Relation heap, Relation index,
 										  Snapshot snapshot,
 										  ValidateIndexState *state);
 
+/* and in cluster.c */
+extern bool aiostream_index_fetch_tuple(struct IndexFetchTableData *fetch,
+										ItemPointer tid, Snapshot snapshot,
+										TupleTableSlot *slot, bool *call_again,
+										bool *all_dead);
+extern void aiostream_copy_for_cluster(Relation old_heap, Relation new_heap,
+									   Relation old_index, bool use_sort,
+									   TransactionId oldest_xmin,
+									   TransactionId *xid_cutoff,
+									   MultiXactId *multi_cutoff,
+									   double *num_tuples, double *tups_vacuumed,
+									   double *tups_recently_dead);
+
 /* adopt.c: OID of the access method aioheap in this database */
 extern Oid	aiostream_aioheap_oid(void);
 

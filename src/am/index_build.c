@@ -26,9 +26,11 @@
  *
  * Reading ahead: core drives the scan and calls the index AM's callback for
  * each tuple.  We put our own in between, and it tells scan/rangefollow.c of
- * each new heap block.  A partial index whose predicate few tuples match
- * is called too seldom to profit.  Validation (CREATE INDEX CONCURRENTLY,
- * second scan) has no callback for each tuple and is as fast as heap's.
+ * each new heap block.  Where that is called too seldom (a partial index whose
+ * predicate few tuples match) or not at all (validation, the second scan of
+ * CREATE INDEX CONCURRENTLY), it is a scan key that tells: one which
+ * matches everything.  Core begins such a scan through the copy's rd_tableam,
+ * and there we add the key.
  */
 #include "postgres.h"
 
@@ -65,6 +67,54 @@ build_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull,
  * ------------------------------------------------------------------------
  */
 
+typedef struct AiostreamHeapCopy
+{
+	RelationData rel;			/* must be first */
+	AiostreamRangeFollower *follower;	/* for the key; NULL: none wanted */
+} AiostreamHeapCopy;
+
+/*
+ * scan_begin of a copy whose scan is to have the key.  From here on its routine
+ * is heap's own.
+ */
+static TableScanDesc
+begin_scan_with_key(Relation rel, Snapshot snapshot, int nkeys,
+					struct ScanKeyData *key, ParallelTableScanDesc pscan,
+					uint32 flags)
+{
+	AiostreamHeapCopy *copy = (AiostreamHeapCopy *) rel;
+	ScanKeyData notice;
+
+	Assert(nkeys == 0 && pscan == NULL && copy->follower != NULL);
+	aiostream_rangefollow_scankey(copy->follower, &notice);
+	rel->rd_tableam = GetHeapamTableAmRoutine();
+	return heap_beginscan(rel, snapshot, 1, &notice, NULL, flags);
+}
+
+/* Heap's routine, but for scan_begin */
+static const TableAmRoutine *
+routine_with_key(void)
+{
+	static TableAmRoutine routine;
+
+	if (routine.type != T_TableAmRoutine)
+	{
+		routine = *GetHeapamTableAmRoutine();
+		routine.scan_begin = begin_scan_with_key;
+	}
+	return &routine;
+}
+
+/* A scan that has been begun without the key gets it here. */
+static void
+add_key(TableScanDesc scan, AiostreamRangeFollower *follower)
+{
+	Assert(scan->rs_nkeys == 0 && scan->rs_key == NULL);
+	scan->rs_key = MemoryContextAlloc(GetMemoryChunkContext(scan), sizeof(ScanKeyData));
+	aiostream_rangefollow_scankey(follower, scan->rs_key);
+	scan->rs_nkeys = 1;
+}
+
 static Relation
 copy_as_heap(Relation rel)
 {
@@ -73,7 +123,7 @@ copy_as_heap(Relation rel)
 	/* Links the original to its statistics entry, if it is to have one */
 	(void) pgstat_should_count_relation(rel);
 
-	copy = MemoryContextAlloc(TopTransactionContext, sizeof(RelationData));
+	copy = MemoryContextAllocZero(TopTransactionContext, sizeof(AiostreamHeapCopy));
 	*copy = *rel;
 	copy->rd_tableam = GetHeapamTableAmRoutine();
 	copy->rd_smgr = NULL;
@@ -122,6 +172,19 @@ give_scan_to_copy(TableScanDesc scan, Relation copy)
 	RelationDecrementReferenceCount(rel);
 }
 
+/* Let the follower hear of rows by a key of the scan, begun already or not. */
+static void
+notice_by_key(Relation copy, TableScanDesc scan, AiostreamRangeFollower *follower)
+{
+	if (scan != NULL)
+		add_key(scan, follower);
+	else
+	{
+		((AiostreamHeapCopy *) copy)->follower = follower;
+		copy->rd_tableam = routine_with_key();
+	}
+}
+
 /* ------------------------------------------------------------------------
  * The callbacks
  * ------------------------------------------------------------------------
@@ -145,13 +208,15 @@ aiostream_index_build_range_scan(Relation heap, Relation index,
 	wrapped.callback_state = callback_state;
 	wrapped.follower = aiostream_rangefollow_begin(heap, parallel ? scan : NULL,
 												   allow_sync, start_block, nblocks);
-	if (wrapped.follower != NULL)
+	if (scan != NULL)
+		give_scan_to_copy(scan, copy);
+	if (wrapped.follower != NULL && index_info->ii_Predicate != NIL)
+		notice_by_key(copy, scan, wrapped.follower);
+	else if (wrapped.follower != NULL)
 	{
 		callback = build_callback;
 		callback_state = &wrapped;
 	}
-	if (scan != NULL)
-		give_scan_to_copy(scan, copy);
 
 	PG_TRY();
 	{
@@ -179,6 +244,11 @@ aiostream_index_validate_scan(Relation heap, Relation index,
 {
 	const TableAmRoutine *heapam = GetHeapamTableAmRoutine();
 	Relation	copy = copy_as_heap(heap);
+	AiostreamRangeFollower *follower;
+
+	follower = aiostream_rangefollow_begin(heap, NULL, false, 0, InvalidBlockNumber);
+	if (follower != NULL)
+		notice_by_key(copy, NULL, follower);
 
 	PG_TRY();
 	{
@@ -190,5 +260,7 @@ aiostream_index_validate_scan(Relation heap, Relation index,
 	}
 	PG_END_TRY();
 
+	if (follower != NULL)
+		aiostream_rangefollow_end(follower);
 	free_copy(copy);
 }

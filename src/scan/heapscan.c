@@ -65,6 +65,7 @@ typedef struct AiostreamHeapScan
 	BlockNumber at;
 
 	bool		exhausted;		/* parallel: the allocator has no more blocks */
+	AiostreamSample *sample;	/* ANALYZE's scan: its look-ahead, or NULL */
 	AiostreamStreamStats past;	/* of streams that have ended */
 } AiostreamHeapScan;
 
@@ -540,6 +541,8 @@ aiostream_heapscan_begin(Relation rel, Snapshot snapshot, int nkeys,
 	ascan->mode = AIOSTREAM_HEAPSCAN_UNDECIDED;
 	ascan->cxt = GetMemoryChunkContext(ascan);
 	ascan->at = InvalidBlockNumber;
+	if (flags & SO_TYPE_ANALYZE)
+		ascan->sample = aiostream_sample_begin(rel, ascan->base.rs_nblocks);
 	return (TableScanDesc) ascan;
 }
 
@@ -572,8 +575,35 @@ aiostream_heapscan_rescan(TableScanDesc sscan, struct ScanKeyData *key,
 void
 aiostream_heapscan_end(TableScanDesc sscan)
 {
-	stop_stream((AiostreamHeapScan *) sscan);
+	AiostreamHeapScan *ascan = (AiostreamHeapScan *) sscan;
+
+	stop_stream(ascan);
+	if (ascan->sample != NULL)
+		aiostream_sample_end(ascan->sample);
 	heap_endscan(sscan);
+}
+
+bool
+aiostream_heapscan_analyze_next_block(TableScanDesc sscan, BlockNumber blkno,
+									  BufferAccessStrategy strategy)
+{
+	const TableAmRoutine *heapam = GetHeapamTableAmRoutine();
+	AiostreamHeapScan *ascan = (AiostreamHeapScan *) sscan;
+	Buffer		pinned;
+	int64		reads;
+	bool		result;
+
+	if (ascan->sample == NULL)
+		return heapam->scan_analyze_next_block(sscan, blkno, strategy);
+
+	pinned = aiostream_sample_block(ascan->sample, blkno);
+	reads = pgBufferUsage.shared_blks_read;
+	result = heapam->scan_analyze_next_block(sscan, blkno, strategy);
+	aiostream_sample_looked_up(ascan->sample, BufferIsValid(pinned),
+							   pgBufferUsage.shared_blks_read == reads);
+	if (BufferIsValid(pinned))
+		ReleaseBuffer(pinned);
+	return result;
 }
 
 bool

@@ -30,6 +30,14 @@ extern bool aiostream_heapscan_getnextslot(TableScanDesc scan,
 										   ScanDirection direction,
 										   TupleTableSlot *slot);
 
+/*
+ * The callback scan_analyze_next_block: core's, with reads ahead of it.  (That of the
+ * tuples is core's.)
+ */
+extern bool aiostream_heapscan_analyze_next_block(TableScanDesc scan,
+												  BlockNumber blkno,
+												  BufferAccessStrategy strategy);
+
 /* What the scan's streams did so far, all rescans together */
 extern void aiostream_heapscan_stats(TableScanDesc scan,
 									 AiostreamStreamStats *stats);
@@ -59,6 +67,28 @@ extern AiostreamRangeFollower *aiostream_rangefollow_begin(Relation rel,
 extern void aiostream_rangefollow_block(AiostreamRangeFollower *follower,
 										BlockNumber block);
 extern void aiostream_rangefollow_end(AiostreamRangeFollower *follower);
+
+/*
+ * Where rows come out too seldom: a key for heap_beginscan() that matches every row
+ * which the scan's snapshot sees, and tells the follower of its block.  In a scan that is
+ * not in page-at-a-time mode core holds the page's content lock meanwhile.
+ */
+extern void aiostream_rangefollow_scankey(AiostreamRangeFollower *follower,
+										  struct ScanKeyData *key);
+
+/*
+ * Reading ahead of core's scan of a whole index in forward direction, with rows fetched by
+ * SnapshotAny: see scout.c.  The caller holds AccessExclusiveLock on the table.  _begin
+ * returns NULL where look-ahead is not possible.  Call _fetching before, and _fetched after
+ * core's first fetch for each index entry; the former may wait for reads, and so
+ * raise interrupts.  After an error it need not be ended.
+ */
+typedef struct AiostreamScout AiostreamScout;
+
+extern AiostreamScout *aiostream_scout_begin(Relation heap, Relation index);
+extern void aiostream_scout_fetching(AiostreamScout *scout, BlockNumber blkno);
+extern void aiostream_scout_fetched(AiostreamScout *scout);
+extern void aiostream_scout_end(AiostreamScout *scout);
 
 /* AioSeqScan's methods: registered in _PG_init, used by plan/ */
 extern const CustomScanMethods aiostream_seqscan_methods;

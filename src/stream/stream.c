@@ -388,6 +388,12 @@ aiostream_stream_push(AiostreamStream *stream)
 }
 
 void
+aiostream_stream_more(AiostreamStream *stream)
+{
+	stream->ended = false;
+}
+
+void
 aiostream_stream_reset(AiostreamStream *stream)
 {
 	stream->head = stream->tail;

@@ -133,6 +133,9 @@ extern void aiostream_stream_bound(AiostreamStream *stream, int blocks);
 /* Does the stream look ahead, or only pass blocks through? */
 extern bool aiostream_stream_looking(const AiostreamStream *stream);
 
+/* The callback had no more blocks, but has some now. */
+extern void aiostream_stream_more(AiostreamStream *stream);
+
 /* Forget blocks queued and start anew with the callback (rescan, turn round). */
 extern void aiostream_stream_reset(AiostreamStream *stream);
 
