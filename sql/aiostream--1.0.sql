@@ -160,6 +160,14 @@ LANGUAGE C VOLATILE PARALLEL SAFE;
 COMMENT ON FUNCTION aiostream_prewarm(regclass, text, text, bigint, bigint) IS
 'read a relation into shared buffers in large reads, with pg_prewarm''s arguments; returns the number of blocks';
 
+CREATE FUNCTION aiostream_prewarm_all()
+RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION aiostream_prewarm_all() IS
+'read into free shared buffers the blocks of this database that pg_prewarm''s autoprewarm.blocks lists; returns the number of blocks read';
+REVOKE ALL ON FUNCTION aiostream_prewarm_all() FROM PUBLIC;
+
 --
 -- Cold measurements
 --

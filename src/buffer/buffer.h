@@ -137,6 +137,10 @@ extern bool aiostream_target_touched(AiostreamTarget *target, BlockNumber blkno,
 extern Buffer aiostream_buffer_find(RelFileNode rnode, ForkNumber fork,
 									BlockNumber blkno);
 
+/* Buffers on the free list: how many, about (looks at all headers); is there one? */
+extern int	aiostream_buffers_free(void);
+extern bool aiostream_buffers_any_free(void);
+
 /*
  * Core has just looked up a block that has been counted already (by
  * aiostream_target_pin or as read): take back the hit that it counted.

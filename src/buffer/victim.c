@@ -140,3 +140,26 @@ aiostream_victim_get(BufferAccessStrategy strategy)
 	}
 	return NULL;
 }
+
+bool
+aiostream_buffers_any_free(void)
+{
+	return have_free_buffer();
+}
+
+/*
+ * Core keeps no count.  A buffer that holds nothing is on the free list, but for a
+ * few that someone took from there and found no use for: none of them counts when
+ * the list is empty.
+ */
+int
+aiostream_buffers_free(void)
+{
+	int			n = 0;
+
+	if (!have_free_buffer())
+		return 0;
+	for (int i = 0; i < NBuffers; i++)
+		n += (pg_atomic_read_u32(&GetBufferDescriptor(i)->state) & BM_TAG_VALID) == 0;
+	return n;
+}

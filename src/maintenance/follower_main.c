@@ -28,6 +28,8 @@
  *	follower_index.c		passes over its indexes
  *	follower_write.c		dirty pages behind it
  *	prewarm.c				aiostream_prewarm()
+ *	prewarm_all.c			aiostream_prewarm_all()
+ *	prewarm_list.c			the list of blocks that it reads
  */
 #include "postgres.h"
 

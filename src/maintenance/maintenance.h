@@ -2,7 +2,7 @@
  * maintenance.h
  *		Public interface of maintenance: the follower of vacuums.
  *
- * aiostream_prewarm() is a function of SQL only.
+ * aiostream_prewarm() and aiostream_prewarm_all() are functions of SQL only.
  */
 #ifndef AIOSTREAM_MAINTENANCE_H
 #define AIOSTREAM_MAINTENANCE_H

@@ -243,4 +243,12 @@ extern BufferAccessStrategy aiostream_stream_vacuum_ring(int n);
 /* Is this block of a relation in shared buffers? */
 extern bool aiostream_stream_cached(Relation rel, ForkNumber fork, BlockNumber blkno);
 
+/*
+ * Buffers that hold no page, so that reading into them evicts none: their number
+ * (looks at every buffer's header), and: is there one at all?  Others may take
+ * them at any time.
+ */
+extern int	aiostream_stream_free_buffers(void);
+extern bool aiostream_stream_any_free_buffer(void);
+
 #endif							/* AIOSTREAM_STREAM_H */

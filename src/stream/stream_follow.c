@@ -108,3 +108,15 @@ aiostream_stream_cached(Relation rel, ForkNumber fork, BlockNumber blkno)
 {
 	return BufferIsValid(aiostream_buffer_find(rel->rd_node, fork, blkno));
 }
+
+int
+aiostream_stream_free_buffers(void)
+{
+	return aiostream_buffers_free();
+}
+
+bool
+aiostream_stream_any_free_buffer(void)
+{
+	return aiostream_buffers_any_free();
+}

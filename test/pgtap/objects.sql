@@ -1,7 +1,7 @@
 -- The extension's objects: what there is, signatures, volatility, parallel safety,
 -- privileges, comments, columns.
 BEGIN;
-SELECT plan(113);
+SELECT plan(118);
 
 CREATE TEMP VIEW members AS
 SELECT classid, objid, pg_describe_object(classid, objid, 0) AS object
@@ -32,6 +32,7 @@ SELECT set_eq($$ SELECT object FROM members WHERE classid NOT IN ('pg_type'::reg
 	'function aiostream_info()',
 	'function aiostream_io_status()',
 	'function aiostream_prewarm(regclass,text,text,bigint,bigint)',
+	'function aiostream_prewarm_all()',
 	'function aiostream_stat_counters()',
 	'function aiostream_stat_reset()',
 	'function aiostream_stat_vacuum()',
@@ -64,6 +65,7 @@ INSERT INTO wanted VALUES
 	('aiostream_verify', 'rel regclass, check_toast boolean DEFAULT true, heapallindexed boolean DEFAULT true, skip text DEFAULT ''none''::text', 'TABLE(relation regclass, blkno bigint, offnum integer, attnum integer, msg text)', true, 'v', 'u', true),
 	('aiostream_evict', 'rel regclass', 'bigint', true, 'v', 'u', true),
 	('aiostream_prewarm', 'rel regclass, mode text DEFAULT ''buffer''::text, fork text DEFAULT ''main''::text, first bigint DEFAULT NULL::bigint, last bigint DEFAULT NULL::bigint', 'bigint', false, 'v', 's', true),
+	('aiostream_prewarm_all', '', 'bigint', true, 'v', 'r', false),
 	('aiostream_write_out', 'rel regclass, fork text DEFAULT ''main''::text', 'bigint', true, 'v', 'r', true),
 	('aiostream_stat_reset', '', 'void', true, 'v', 's', false),
 	('aiostream_debug_fault', 'point text, action text', 'void', true, 'v', 'u', false),
@@ -119,6 +121,7 @@ SELECT lives_ok('SELECT * FROM pg_stat_aiostream', 'everyone may select from pg_
 SELECT lives_ok('SELECT * FROM pg_stat_aiostream_vacuum', 'everyone may select from pg_stat_aiostream_vacuum');
 SELECT lives_ok('SELECT * FROM aiostream_ios', 'everyone may select from aiostream_ios');
 SELECT throws_ok('SELECT aiostream_stat_reset()', '42501', NULL, 'not everyone may reset counters');
+SELECT throws_ok('SELECT aiostream_prewarm_all()', '42501', NULL, 'not everyone may read a list of blocks');
 SELECT throws_ok('SELECT aiostream_evict(''pg_class'')', '42501', NULL, 'not everyone may evict');
 SELECT throws_ok('SELECT aiostream_prewarm(''pg_authid'')', '42501', NULL, 'what may not be read may not be prewarmed');
 SELECT throws_ok('SELECT * FROM aiostream_bench_read(''pg_class'', ''sequential'')', '42501', NULL, 'not everyone may bench a table');
