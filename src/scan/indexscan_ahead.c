@@ -356,14 +356,15 @@ stop_ahead(AiostreamIndexFetch *fetch)
  * that depends on the direction in which their page was entered, and core's scan
  * would now stand on a page entered in the old direction.  The entry is
  * still in the index, as its row is visible to our snapshot.  With an empty queue
- * the index scan is there already.
+ * the index scan is there already, unless it has been beyond the last entry: that
+ * ends a B-tree's scan, which would begin anew at that entry.
  */
 static void
 turn_round(AiostreamIndexFetch *fetch)
 {
 	IndexScanDesc scan = fetch->scan;
 
-	if (aiostream_entryqueue_length(&fetch->queue) > 0)
+	if (aiostream_entryqueue_length(&fetch->queue) > 0 || fetch->at_end)
 	{
 		ItemPointer tid;
 

@@ -265,6 +265,40 @@ MOVE ALL IN c;
 FETCH BACKWARD 2 FROM c;
 ROLLBACK;
 
+-- a cursor that turns round on the last row, of which it does not know yet that it is the last
+CREATE FUNCTION at_the_end(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE c refcursor := 'walker'; n bigint; row record; seen text := '';
+BEGIN
+	EXECUTE format('SELECT count(*) FROM (%s) q', query) INTO n;
+	PERFORM aiostream_evict('t');
+	FOR try IN 1..4 LOOP
+		EXECUTE 'DECLARE walker SCROLL CURSOR FOR ' || query;
+		EXECUTE format('MOVE FORWARD %s FROM walker', n);
+		CASE try
+			WHEN 1 THEN FETCH PRIOR FROM c INTO row;
+			WHEN 2 THEN FETCH RELATIVE 0 FROM c INTO row;
+			WHEN 3 THEN FETCH RELATIVE -3 FROM c INTO row;
+			WHEN 4 THEN MOVE NEXT FROM c; FETCH PRIOR FROM c INTO row;
+		END CASE;
+		seen := seen || row::text || ' ';
+		FETCH NEXT FROM c INTO row;
+		seen := seen || coalesce(row::text, 'none') || ' ';
+		CLOSE c;
+	END LOOP;
+	RETURN n || ': ' || seen;
+END $$;
+SET aiostream.debug_force_nodes = on;
+CREATE TEMP TABLE ends AS SELECT query, at_the_end(query) AS ours FROM (VALUES
+	('SELECT rnd, id FROM t WHERE rnd BETWEEN 1000 AND 4000 ORDER BY rnd'),
+	('SELECT rnd, id FROM t WHERE rnd BETWEEN 1000 AND 4000 ORDER BY rnd DESC'),
+	('SELECT rnd FROM t WHERE rnd BETWEEN 1000 AND 4000 ORDER BY rnd'),
+	('SELECT rnd, id FROM t WHERE rnd IN (1000, 2000, 3000) ORDER BY rnd')) q(query);
+SET aiostream.debug_force_nodes = off;
+SET aiostream.enable = off;
+SELECT query, ours, ours = at_the_end(query) AS "as core" FROM ends;
+RESET aiostream.enable;
+DROP TABLE ends;
+
 -- dead entries are marked as with core's scans when all is cached: the index
 -- of a table that is updated and scanned in turn grows no more
 RESET aiostream.debug_force_nodes;
