@@ -408,6 +408,7 @@ bitmapscan_initialize_dsm(CustomScanState *node, ParallelContext *pcxt, void *co
 	AiostreamBitmapShared *shared = coordinate;
 
 	/* without a DSA area there are no workers: run alone, as core does */
+	state->shared = NULL;
 	if (node->ss.ps.state->es_query_dsa == NULL)
 		return;
 	SpinLockInit(&shared->mutex);
@@ -477,6 +478,7 @@ bitmapscan_shutdown(CustomScanState *node)
 		aiostream_stream_stats_add(&state->workers, &shared->worker[i]);
 		memset(&shared->worker[i], 0, sizeof(AiostreamStreamStats));
 	}
+	state->shared = NULL;
 }
 
 /* ------------------------------------------------------------------------
