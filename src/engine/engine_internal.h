@@ -187,6 +187,7 @@ extern void aiostream_share_end(AiostreamIo *io);
 /* file.c */
 extern uint64 aiostream_file_id(const AiostreamFile *file);
 extern const char *aiostream_file_path(const AiostreamFile *file);
+extern void aiostream_file_no_readahead(int fd);
 extern bool aiostream_file_direct(const AiostreamFile *file);
 
 /* uring_ring.c: consuming a completion queue in shared memory */

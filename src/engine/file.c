@@ -31,6 +31,20 @@ close_callback(void *arg)
 	aiostream_file_close((AiostreamFile *) arg);
 }
 
+/*
+ * What is to be read ahead is the streams' to decide.  The kernel's own read-ahead
+ * would have the next window of a file in the page cache before a stream asks for
+ * it, and so keep it from ever reading that one directly; and read beyond
+ * what is wanted.
+ */
+void
+aiostream_file_no_readahead(int fd)
+{
+#ifdef POSIX_FADV_RANDOM
+	(void) posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+#endif
+}
+
 static AiostreamFile *
 open_file(const char *path, int flags, bool direct, MemoryContext cxt)
 {
@@ -54,6 +68,8 @@ open_file(const char *path, int flags, bool direct, MemoryContext cxt)
 	}
 	file->vfd = vfd;
 	file->direct = direct;
+	if (!direct)
+		aiostream_file_no_readahead(FileGetRawDesc(vfd));
 	file->id = pg_atomic_fetch_add_u64(&aiostream_engine->next_file_id, 1);
 	strlcpy(file->path, path, AIOSTREAM_PATH_LEN);
 	file->callback.func = close_callback;
@@ -101,6 +117,8 @@ aiostream_file_fd(AiostreamFile *file)
 		if (FileSize(file->vfd) < 0)
 			return -1;
 		fd = FileGetRawDesc(file->vfd);
+		if (!file->direct)
+			aiostream_file_no_readahead(fd);
 	}
 	return fd;
 }

@@ -197,6 +197,8 @@ open_cached(const AiostreamIo *io)
 		ReleaseExternalFD();
 		return -1;
 	}
+	if (!io->direct)
+		aiostream_file_no_readahead(victim->fd);
 	victim->id = io->file_id;
 	victim->used = ++cache_clock;
 	return victim->fd;
