@@ -57,7 +57,8 @@ static const char *const fault_names[] = {
 	"write_copied",
 	"write_error",
 	"write_written",
-	"write_queue"
+	"write_queue",
+	"write_raise"
 };
 
 StaticAssertDecl(lengthof(fault_names) == AIOSTREAM_FAULT_MAX,

@@ -26,6 +26,7 @@ typedef enum AiostreamFaultPoint
 	AIOSTREAM_FAULT_WRITE_ERROR,	/* a write fails with EIO */
 	AIOSTREAM_FAULT_WRITE_WRITTEN,	/* pause: written, no fsync requested yet */
 	AIOSTREAM_FAULT_WRITE_QUEUE,	/* the queue of fsync requests looks full */
+	AIOSTREAM_FAULT_WRITE_RAISE,	/* an ERROR in the middle of a write */
 	AIOSTREAM_FAULT_MAX
 } AiostreamFaultPoint;
 

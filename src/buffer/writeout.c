@@ -65,6 +65,8 @@ typedef struct WriteJob
 	XLogRecPtr	flushed;		/* WAL is on disk up to here */
 	BufferDesc *claimed[AIOSTREAM_MAX_COMBINE]; /* NULL: not ours */
 	bool		written[AIOSTREAM_MAX_COMBINE];
+	bool		synced;			/* what was written has been handed to the
+								 * checkpointer */
 } WriteJob;
 
 /* AIOSTREAM_MAX_COMBINE pages, made when first needed */
@@ -314,20 +316,70 @@ request_sync(const WriteJob *job)
 	return false;
 }
 
+/* Steps 1 to 5; may raise, from step 1 and 5 */
+static void
+write_job(WriteJob *job, AiostreamIo *io)
+{
+	int			nclaimed = 0;
+
+	flush_wal(job, io);
+	for (int i = 0; i < job->n; i++)
+	{
+		Buffer		buffer = aiostream_io_piece(io, i);
+
+		if (BufferIsValid(buffer) && claim_and_copy(job, buffer, i))
+			nclaimed++;
+	}
+	if (nclaimed == 0)
+		return;
+	aiostream_fault_pause(AIOSTREAM_FAULT_WRITE_COPIED);
+
+	if (write_runs(job) > 0)
+	{
+		aiostream_fault_pause(AIOSTREAM_FAULT_WRITE_WRITTEN);
+		aiostream_count(AIOSTREAM_COUNT_WRITES, 1);
+		if (aiostream_fault(AIOSTREAM_FAULT_WRITE_RAISE))
+			elog(ERROR, "injected error");
+		job->synced = request_sync(job);
+	}
+}
+
+/*
+ * An error (out of memory in the queue of fsync requests, say) is this request's
+ * and nobody else's: whoever waits for its end must not wait for ever.
+ */
+static void
+log_error(MemoryContext cxt)
+{
+	ErrorData  *error;
+
+	MemoryContextSwitchTo(cxt);
+	error = CopyErrorData();
+	FlushErrorState();
+	/* nobody who submits or executes a write holds any */
+	LWLockReleaseAll();
+	ereport(LOG,
+			(errcode(error->sqlerrcode),
+			 errmsg("could not write pages behind: %s", error->message),
+			 errdetail("The pages stay dirty, and PostgreSQL will write them.")));
+	FreeErrorData(error);
+}
+
 /*
  * The engine's writer callback.  A failure to write leaves the pages dirty:
- * core will try, and report.
+ * core will try, and report.  Raises nothing.
  */
 void
 aiostream_buffer_write(AiostreamIo *io, int fd)
 {
 	WriteJob	job;
-	int			nclaimed = 0;
+	MemoryContext cxt = CurrentMemoryContext;
 
 	memcpy(&job.notes, aiostream_io_notes(io), sizeof(job.notes));
 	job.first = aiostream_io_first_block(io);
 	job.n = aiostream_io_npieces(io);
 	job.fd = fd;
+	job.synced = false;
 	memset(job.claimed, 0, sizeof(job.claimed));
 	memset(job.written, 0, sizeof(job.written));
 	Assert(job.first / RELSEG_SIZE == (job.first + job.n - 1) / RELSEG_SIZE);
@@ -342,32 +394,20 @@ aiostream_buffer_write(AiostreamIo *io, int fd)
 		return;
 	}
 
-	flush_wal(&job, io);
-	for (int i = 0; i < job.n; i++)
+	PG_TRY();
 	{
-		Buffer		buffer = aiostream_io_piece(io, i);
-
-		if (BufferIsValid(buffer) && claim_and_copy(&job, buffer, i))
-			nclaimed++;
+		write_job(&job, io);
 	}
-	if (nclaimed == 0)
-		return;
-	aiostream_fault_pause(AIOSTREAM_FAULT_WRITE_COPIED);
-
-	if (write_runs(&job) > 0)
+	PG_CATCH();
 	{
-		bool		synced;
-
-		aiostream_fault_pause(AIOSTREAM_FAULT_WRITE_WRITTEN);
-		synced = request_sync(&job);
-		aiostream_count(AIOSTREAM_COUNT_WRITES, 1);
-		if (!synced)
-			memset(job.written, 0, sizeof(job.written));
+		log_error(cxt);
 	}
+	PG_END_TRY();
+
 	for (int i = 0; i < job.n; i++)
 	{
 		if (job.claimed[i] != NULL)
-			end_write(job.claimed[i], job.written[i]);
+			end_write(job.claimed[i], job.written[i] && job.synced);
 	}
 }
 

@@ -40,6 +40,8 @@ static bool
 has_bits(HeapAhead *ahead, BlockNumber block, uint8 bits)
 {
 	if (block % MAP_CHECK_BLOCKS == 0 && !aiostream_follower_wanted())
+		ahead->end = ahead->next;
+	if (block >= ahead->end)
 		return false;
 	return (visibilitymap_get_status(ahead->rel, block, &ahead->vmbuffer) & bits) == bits;
 }

@@ -15,6 +15,7 @@
 #include "maintenance/follower_internal.h"
 #include "postmaster/autovacuum.h"
 #include "storage/lmgr.h"
+#include "storage/smgr.h"
 #include "utils/relcache.h"
 
 /* Blocks looked for in shared buffers to tell how much of a relation is there */
@@ -100,8 +101,12 @@ aiostream_vacuum_to_read(Relation rel, bool freeze, bool all_pages)
 			UnlockRelationOid(indexid, AccessShareLock);
 			continue;
 		}
-		sum += not_cached(index, RelationGetNumberOfBlocks(index));
+		/* a file that is missing is for core to complain about, or not */
+		if (smgrexists(RelationGetSmgr(index), MAIN_FORKNUM))
+			sum += not_cached(index, RelationGetNumberOfBlocks(index));
 		relation_close(index, AccessShareLock);
+		if (sum >= AIOSTREAM_FOLLOWER_START_BLOCKS)
+			break;
 	}
 	list_free(indexes);
 	return sum;

@@ -261,10 +261,12 @@ look_for_vacuum(IndexWindow *window)
 {
 	BlockNumber found = InvalidBlockNumber;
 
-	for (BlockNumber block = window->next; block < window->end; block += LOST_STEP)
+	for (uint64 block = window->next; block < window->end; block += LOST_STEP)
 	{
-		if (aiostream_stream_cached(window->rel, MAIN_FORKNUM, block))
-			found = block;
+		if (!aiostream_follower_wanted())
+			return;
+		if (aiostream_stream_cached(window->rel, MAIN_FORKNUM, (BlockNumber) block))
+			found = (BlockNumber) block;
 		else if (found != InvalidBlockNumber)
 			break;
 	}

@@ -30,6 +30,7 @@ typedef struct AiostreamFollowerOrder
 	int			backend_id;
 	TimestampTz started;		/* the process, so that a pid used again shows */
 	Oid			database;
+	Oid			role;			/* whose vacuum it is: who may see it */
 
 	/* how it vacuums; hints only */
 	bool		freeze;			/* aggressively by order */

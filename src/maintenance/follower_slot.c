@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_authid.h"
 #include "commands/progress.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -24,6 +25,7 @@
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(aiostream_stat_vacuum);
@@ -230,6 +232,13 @@ phase_name(int phase)
 	return NULL;
 }
 
+static bool
+may_see(Oid role)
+{
+	return has_privs_of_role(GetUserId(), role) ||
+		has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+}
+
 /*
  * aiostream_stat_vacuum() -> setof (pid, follower_pid, datid, relid, phase,
  * distance, blocks_read, blocks_written, wal_flushes_saved)
@@ -254,9 +263,21 @@ aiostream_stat_vacuum(PG_FUNCTION_ARGS)
 		if (slot.state != SLOT_RUNNING)
 			continue;
 
+		memset(nulls, 0, sizeof(nulls));
 		values[0] = Int32GetDatum(slot.order.pid);
 		values[1] = Int32GetDatum(slot.follower_pid);
 		values[2] = ObjectIdGetDatum(slot.order.database);
+
+		/*
+		 * as pg_stat_progress_vacuum: others see that there is one, and no
+		 * more
+		 */
+		if (!may_see(slot.order.role))
+		{
+			memset(&nulls[3], true, sizeof(nulls) - 3 * sizeof(nulls[0]));
+			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+			continue;
+		}
 		values[3] = ObjectIdGetDatum(slot.relid);
 		nulls[3] = nulls[4] = nulls[5] = !OidIsValid(slot.relid);
 		if (!nulls[4])

@@ -17,6 +17,7 @@
 
 #include "access/heapam.h"
 #include "access/relation.h"
+#include "access/tableam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/namespace.h"
@@ -53,7 +54,7 @@ static bool
 followers_enabled(void)
 {
 	return aiostream_enable && aiostream_enable_vacuum && aiostream_shmem_ready() &&
-		pgstat_track_activities && !RecoveryInProgress();
+		pgstat_track_activities && !RecoveryInProgress() && !IsBinaryUpgrade;
 }
 
 static bool
@@ -90,6 +91,7 @@ start_follower(StartedFollower *follower, AiostreamFollowerOrder *order)
 	order->backend_id = MyBackendId;
 	order->started = MyBEEntry->st_proc_start_timestamp;
 	order->database = MyDatabaseId;
+	order->role = MyBEEntry->st_userid;
 	order->write_behind = aiostream_write_behind;
 	order->direct = aiostream_direct_io;
 	order->combine = aiostream_io_combine_limit;
@@ -174,7 +176,19 @@ read_options(const VacuumStmt *stmt, AiostreamFollowerOrder *order)
 	return true;
 }
 
-/* Has VACUUM enough to read in this table, its indexes and its TOAST table? */
+/* Is it heap's VACUUM that this table gets? */
+static bool
+vacuumed_by_heap(Relation rel)
+{
+	return rel->rd_tableam != NULL &&
+		(rel->rd_tableam->relation_vacuum == heap_vacuum_rel ||
+		 rel->rd_tableam->relation_vacuum == aiostream_vacuum_followed);
+}
+
+/*
+ * Has VACUUM enough to read in this table, its indexes and its TOAST table?  A
+ * table that is gone meanwhile has not: core will say what there is to say.
+ */
 static bool
 table_worth(Oid relid, const AiostreamFollowerOrder *order)
 {
@@ -182,6 +196,8 @@ table_worth(Oid relid, const AiostreamFollowerOrder *order)
 	Oid			toast = InvalidOid;
 	bool		worth;
 
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		return false;
 	if (!pg_class_ownercheck(relid, GetUserId()) &&
 		!pg_database_ownercheck(MyDatabaseId, GetUserId()))
 		return false;
@@ -194,7 +210,7 @@ table_worth(Oid relid, const AiostreamFollowerOrder *order)
 		return false;
 	}
 	worth = rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE;
-	if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && aiostream_stream_usable(rel))
+	if (vacuumed_by_heap(rel) && aiostream_stream_usable(rel))
 	{
 		worth = aiostream_vacuum_to_read(rel, order->freeze, order->all_pages) >=
 			AIOSTREAM_FOLLOWER_START_BLOCKS;
@@ -219,8 +235,7 @@ statement_worth(const VacuumStmt *stmt, const AiostreamFollowerOrder *order)
 
 		if (!OidIsValid(relid) && vrel->relation != NULL)
 			relid = RangeVarGetRelid(vrel->relation, NoLock, true);
-		if (OidIsValid(relid) && SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) &&
-			table_worth(relid, order))
+		if (OidIsValid(relid) && table_worth(relid, order))
 			return true;
 	}
 	return false;

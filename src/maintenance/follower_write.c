@@ -82,10 +82,23 @@ aiostream_write_behind_end(AiostreamFollowed *table, AiostreamWriteBehind *behin
 {
 	if (behind == NULL)
 		return;
-	at = Max(at, behind->at);
-	while (aiostream_follower_wanted() &&
-		   !aiostream_write_stream_advance(behind->stream, at, true))
-		aiostream_follower_nap(1);
+
+	/*
+	 * a last step over blocks that it has skipped is not looked through
+	 * either
+	 */
+	if (at <= behind->at || at - behind->at > SKIPPED_BLOCKS)
+		at = behind->at;
+	while (aiostream_follower_wanted())
+	{
+		AiostreamWriteProgress progress =
+		aiostream_write_stream_advance(behind->stream, at, true);
+
+		if (progress == AIOSTREAM_WRITE_DONE)
+			break;
+		if (progress == AIOSTREAM_WRITE_BUSY)
+			aiostream_follower_nap(1);
+	}
 	table->blocks_written += aiostream_write_stream_blocks(behind->stream);
 	aiostream_write_stream_end(behind->stream);
 	pfree(behind);

@@ -45,9 +45,16 @@ write_fork(Relation rel, ForkNumber fork)
 	AiostreamWriteStream *stream = aiostream_write_stream_begin(rel, fork, nblocks, -1);
 	int64		written;
 
-	while (!aiostream_write_stream_advance(stream, nblocks, true))
+	for (;;)
 	{
+		AiostreamWriteProgress progress =
+		aiostream_write_stream_advance(stream, nblocks, true);
+
+		if (progress == AIOSTREAM_WRITE_DONE)
+			break;
 		CHECK_FOR_INTERRUPTS();
+		if (progress == AIOSTREAM_WRITE_MORE)
+			continue;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 BUSY_POLL_MS, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);

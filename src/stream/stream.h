@@ -170,13 +170,20 @@ extern AiostreamWriteStream *aiostream_write_stream_begin(Relation rel,
 extern void aiostream_write_stream_restart(AiostreamWriteStream *stream,
 										   BlockNumber next);
 
+typedef enum AiostreamWriteProgress
+{
+	AIOSTREAM_WRITE_DONE,		/* what could be written has been started */
+	AIOSTREAM_WRITE_MORE,		/* not all has been looked at: come again */
+	AIOSTREAM_WRITE_BUSY,		/* the engine has writes enough: come later */
+} AiostreamWriteProgress;
+
 /*
- * It is done with the blocks before "passed".  Does not wait.  False: not all
- * that could be written has been started yet, come again.  all: also what
- * would make a small request.  Raises interrupts, and what opening a file raises.
+ * It is done with the blocks before "passed".  Does not wait, and looks through so
+ * many blocks that it takes about a millisecond.  all: also what would make a small
+ * request.  Raises what opening a file raises.
  */
-extern bool aiostream_write_stream_advance(AiostreamWriteStream *stream,
-										   BlockNumber passed, bool all);
+extern AiostreamWriteProgress aiostream_write_stream_advance(AiostreamWriteStream *stream,
+															 BlockNumber passed, bool all);
 
 /* Of the blocks before "passed": how many have not been looked at yet */
 extern BlockNumber aiostream_write_stream_backlog(const AiostreamWriteStream *stream,

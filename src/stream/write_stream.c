@@ -13,6 +13,12 @@
 #include "guc.h"
 #include "stream/stream.h"
 
+/*
+ * Looked through in one call, so that a caller hears of interrupts: each costs a
+ * look into the buffer mapping table
+ */
+#define BLOCKS_A_CALL	8192
+
 struct AiostreamWriteStream
 {
 	AiostreamTarget *target;
@@ -46,26 +52,30 @@ aiostream_write_stream_restart(AiostreamWriteStream *stream, BlockNumber next)
 	stream->next = next;
 }
 
-bool
+AiostreamWriteProgress
 aiostream_write_stream_advance(AiostreamWriteStream *stream, BlockNumber passed,
 							   bool all)
 {
+	BlockNumber stop;
+
 	passed = Min(passed, stream->nblocks);
-	while (stream->next < passed)
+	stop = passed > stream->next ?
+		stream->next + Min(passed - stream->next, BLOCKS_A_CALL) : passed;
+	while (stream->next < stop)
 	{
 		AiostreamCleaning cleaning;
 		int			n = (int) Min(passed - stream->next, (BlockNumber) stream->combine);
 
 		/* larger writes later are better than small ones now */
 		if (!all && n < stream->combine)
-			return true;
+			return AIOSTREAM_WRITE_DONE;
 		n = aiostream_target_clean(stream->target, stream->next, n, &cleaning);
 		if (n == 0)
-			return false;
+			return AIOSTREAM_WRITE_BUSY;
 		stream->next += n;
 		stream->blocks += cleaning.blocks;
 	}
-	return true;
+	return stream->next < passed ? AIOSTREAM_WRITE_MORE : AIOSTREAM_WRITE_DONE;
 }
 
 BlockNumber
