@@ -39,6 +39,7 @@ plan_bitmapscan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path,
 	cscan->scan.scanrelid = rel->relid;
 	cscan->custom_exprs = core->bitmapqualorig;
 	cscan->custom_plans = list_make1(outerPlan(&core->scan.plan));
+	cscan->custom_private = list_make1(makeInteger(aiostream_stop_flags(root, &best_path->path)));
 	cscan->flags = best_path->flags;
 	cscan->methods = &aiostream_bitmapscan_methods;
 	return &cscan->scan.plan;

@@ -62,25 +62,6 @@ index_tlist(const IndexOnlyScan *scan)
 	return tlist;
 }
 
-/* LIMIT up to that many rows: nobody wants to pay for much more. */
-#define FEW_ROWS 1000.0
-
-/*
- * May the query stop before it has had all rows?  Then look-ahead is to grow
- * carefully; not at all, if a few rows are wanted only.  The inner side of a join may
- * be a semi-join's, which stops at the first match.
- */
-static int
-stop_flags(PlannerInfo *root, const Path *path)
-{
-	if ((root->limit_tuples >= 0.0 && root->limit_tuples <= FEW_ROWS) ||
-		(root->tuple_fraction >= 1.0 && root->tuple_fraction <= FEW_ROWS))
-		return AIOSTREAM_PLAN_CAREFUL | AIOSTREAM_PLAN_FEW_ROWS;
-	if (root->tuple_fraction > 0.0 || root->limit_tuples >= 0.0 || path->param_info != NULL)
-		return AIOSTREAM_PLAN_CAREFUL;
-	return 0;
-}
-
 static Plan *
 plan_indexscan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path,
 			   List *tlist, List *clauses, List *custom_plans)
@@ -123,7 +104,7 @@ plan_indexscan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path,
 	cscan->custom_plans = list_make1(child);
 	cscan->custom_private =
 		list_make1(makeInteger(intVal(linitial(best_path->custom_private)) |
-							   stop_flags(root, &best_path->path)));
+							   aiostream_stop_flags(root, &best_path->path)));
 	return &cscan->scan.plan;
 }
 

@@ -42,6 +42,25 @@ static const CustomPathMethods seqscan_path_methods = {
  * ------------------------------------------------------------------------
  */
 
+/* LIMIT up to that many rows: nobody wants to pay for much more. */
+#define FEW_ROWS 1000.0
+
+/*
+ * May the query stop before it has had all rows?  Then look-ahead is to grow
+ * carefully; not at all, if a few rows are wanted only.  The inner side of a join may
+ * be a semi-join's, which stops at the first match.
+ */
+int
+aiostream_stop_flags(PlannerInfo *root, const Path *path)
+{
+	if ((root->limit_tuples >= 0.0 && root->limit_tuples <= FEW_ROWS) ||
+		(root->tuple_fraction >= 1.0 && root->tuple_fraction <= FEW_ROWS))
+		return AIOSTREAM_PLAN_CAREFUL | AIOSTREAM_PLAN_FEW_ROWS;
+	if (root->tuple_fraction > 0.0 || root->limit_tuples >= 0.0 || path->param_info != NULL)
+		return AIOSTREAM_PLAN_CAREFUL;
+	return 0;
+}
+
 /*
  * Will the plan above the scan take any target list in which it finds its
  * columns? So it is for an aggregate over one table without grouping: core

@@ -42,6 +42,9 @@ extern List *aiostream_index_paths(PlannerInfo *root, RelOptInfo *rel, List *pat
 extern bool aiostream_cost_indexscan(Path *path, PlannerInfo *root,
 									 const IndexPath *core_path, int *plan_flags);
 
+/* AIOSTREAM_PLAN_CAREFUL and _FEW_ROWS, where they apply to the query; see paths.c. */
+extern int	aiostream_stop_flags(PlannerInfo *root, const Path *path);
+
 /* May a scan of rel hand out more columns than tlist names? See paths.c. */
 extern bool aiostream_any_tlist_will_do(PlannerInfo *root, RelOptInfo *rel,
 										Path *path, List *tlist);

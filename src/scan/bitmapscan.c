@@ -65,6 +65,9 @@ typedef struct AiostreamBitmapScanState
 	TBMIterateResult *page;		/* current page, or NULL */
 	TBMIterateResult *unstreamed;	/* place for it without a stream */
 
+	int			plan_flags;		/* AIOSTREAM_PLAN_... */
+	uint64		consumed;		/* pages, in all rounds */
+
 	int64		exact_pages;
 	int64		lossy_pages;
 	AiostreamStreamStats past;	/* of streams that have ended */
@@ -223,6 +226,9 @@ start_scan(AiostreamBitmapScanState *state)
 	{
 		AiostreamStreamOptions options = {-1, -1, -1, -1, false, true, false};
 
+		/* the bitmap says what will be wanted: all of it, unless the query stops */
+		options.eager = (state->plan_flags & AIOSTREAM_PLAN_CAREFUL) == 0;
+
 		/* rescans keep it, unless the table has grown */
 		if (state->stream != NULL && state->stream_nblocks != scan->rs_nblocks)
 			stop_stream(state);
@@ -270,8 +276,13 @@ step_page(AiostreamBitmapScanState *state)
 			continue;
 		}
 
+		if (state->plan_flags & AIOSTREAM_PLAN_CAREFUL)
+			aiostream_stream_bound(state->stream,
+								   aiostream_careful_distance(state->plan_flags,
+															  state->consumed));
 		if (!aiostream_stream_next(state->stream, &blkno, &pinned, &per_block))
 			return false;
+		state->consumed++;
 		state->page = (TBMIterateResult *) per_block;
 		Assert(state->page->blockno == blkno);
 
@@ -351,6 +362,7 @@ bitmapscan_begin(CustomScanState *node, EState *estate, int eflags)
 
 	aiostream_scanstate_init(node, estate);
 	state->cxt = CurrentMemoryContext;
+	state->plan_flags = intVal(linitial(cscan->custom_private));
 	state->recheck_qual = ExecInitQual(cscan->custom_exprs,
 									   &node->ss.ps);
 	state->bitmap_node = ExecInitNode((Plan *) linitial(cscan->custom_plans),

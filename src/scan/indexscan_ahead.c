@@ -53,14 +53,6 @@
 #define MAX_BARREN			4096
 #define MAX_BARREN_CAREFUL	128
 
-/*
- * A careful stream's look-ahead: blocks, and a part of those consumed, unless it is
- * a few rows that are wanted.  With two leaf pages of the index, no more than 16
- * blocks are then read in vain.
- */
-#define CAREFUL_BLOCKS		13
-#define CAREFUL_PART		8
-
 /* Blocks announced a short while ago: a table indexed by block number */
 #define RECENT_BLOCKS		16384
 
@@ -241,12 +233,8 @@ stream_step(AiostreamIndexFetch *fetch)
 {
 	Assert(!fetch->holding);
 	if (fetch->careful)
-	{
-		uint64		part = fetch->plan_flags & AIOSTREAM_PLAN_FEW_ROWS ? 0 :
-		fetch->consumed / CAREFUL_PART;
-
-		aiostream_stream_bound(fetch->stream, (int) Max(CAREFUL_BLOCKS, part));
-	}
+		aiostream_stream_bound(fetch->stream,
+							   aiostream_careful_distance(fetch->plan_flags, fetch->consumed));
 	if (!aiostream_stream_next(fetch->stream, &fetch->held_block, &fetch->held_buffer, NULL))
 		return false;
 	fetch->holding = true;

@@ -94,9 +94,10 @@ extern void aiostream_scout_end(AiostreamScout *scout);
 extern const CustomScanMethods aiostream_seqscan_methods;
 
 /*
- * AioIndexScan's and AioIndexOnlyScan's.  The plan node's one custom plan is the
- * core node that it stands in for, without quals; custom_private holds
- * one Integer, of these flags.
+ * AioIndexScan's and AioIndexOnlyScan's: the plan node's one custom plan is the core
+ * node that it stands in for, without quals.  AioBitmapHeapScan's: core's nodes that make
+ * the bitmap.  custom_private holds one Integer, of these flags; a bitmap scan's
+ * are of the first two.
  */
 #define AIOSTREAM_PLAN_CAREFUL		0x01	/* the consumer may stop early */
 #define AIOSTREAM_PLAN_FEW_ROWS		0x10	/* and will after a few rows */

@@ -17,6 +17,9 @@ extern void aiostream_explain_stats(const AiostreamStreamStats *stats,
 
 /* scanstate.c: a slot that can hold heap tuples, and expressions for it */
 extern void aiostream_scanstate_init(CustomScanState *node, EState *estate);
+
+/* scanstate.c: how far to look ahead where the plan says AIOSTREAM_PLAN_CAREFUL */
+extern int	aiostream_careful_distance(int plan_flags, uint64 consumed);
 extern void aiostream_explain_qual(const char *label, List *qual,
 								   CustomScanState *node, List *ancestors,
 								   ExplainState *es);

@@ -31,6 +31,21 @@ aiostream_scanstate_init(CustomScanState *node, EState *estate)
 	ps->qual = ExecInitQual(ps->plan->qual, ps);
 }
 
+/*
+ * The look-ahead, in blocks, of a scan that may be stopped any moment: a part of the
+ * blocks consumed, unless it is a few rows that are wanted.  With two leaf pages of
+ * an index, no more than 16 blocks are then read in vain.
+ */
+int
+aiostream_careful_distance(int plan_flags, uint64 consumed)
+{
+	const uint64 at_least = 13;
+	uint64		part = plan_flags & AIOSTREAM_PLAN_FEW_ROWS ? 0 : consumed / 8;
+
+	Assert(plan_flags & AIOSTREAM_PLAN_CAREFUL);
+	return (int) Min(Max(at_least, part), INT_MAX);
+}
+
 /* Print a list of AND-ed conditions as core prints "Recheck Cond" and the like. */
 void
 aiostream_explain_qual(const char *label, List *qual, CustomScanState *node,

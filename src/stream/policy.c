@@ -10,6 +10,9 @@
  */
 #include "stream/policy.h"
 
+/* Part of the longest distance to begin with, in a hurry */
+#define HURRY_PART	4
+
 static int
 clamp(const AiostreamPolicy *policy, int distance)
 {
@@ -26,6 +29,13 @@ aiostream_policy_init(AiostreamPolicy *policy, int max, int combine, bool fixed)
 	policy->fixed = fixed;
 	policy->found = 0;
 	policy->distance = clamp(policy, fixed ? policy->max : AIOSTREAM_POLICY_START);
+}
+
+void
+aiostream_policy_hurry(AiostreamPolicy *policy)
+{
+	if (policy->distance < policy->max / HURRY_PART)
+		policy->distance = policy->max / HURRY_PART;
 }
 
 void

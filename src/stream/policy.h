@@ -26,6 +26,9 @@ typedef struct AiostreamPolicy
 extern void aiostream_policy_init(AiostreamPolicy *policy, int max, int combine,
 								  bool fixed);
 
+/* Right after init: begin far ahead, at a quarter of max. */
+extern void aiostream_policy_hurry(AiostreamPolicy *policy);
+
 /* The consumer had to wait for a block: look twice as far. */
 extern void aiostream_policy_waited(AiostreamPolicy *policy);
 

@@ -95,6 +95,7 @@ aiostream_stream_begin(Relation rel, ForkNumber fork, BlockNumber nblocks,
 	stream->sorted = options->sorted;
 	stream->options.untouched = options->untouched;
 	stream->grow = options->grow;
+	stream->eager = options->eager;
 	stream->options.method = choose_method(options->method);
 	stream->options.direct = options->direct < 0 ? aiostream_direct_io : options->direct;
 	stream->options.combine = options->combine < 0 ?
@@ -125,6 +126,8 @@ aiostream_stream_start_looking(AiostreamStream *stream)
 	}
 	aiostream_policy_init(&stream->policy, stream->stats.capacity, stream->options.combine,
 						  stream->full_distance);
+	if (stream->eager)
+		aiostream_policy_hurry(&stream->policy);
 	stream->looking = true;
 	if (stream->sorted)
 		aiostream_stream_start_learning(stream);

@@ -43,6 +43,7 @@ typedef struct AiostreamStreamOptions
 	bool		grow;			/* sorted: look further than requests in
 								 * flight need where that makes runs longer */
 	bool		untouched;		/* see aiostream_stream_touched */
+	bool		eager;			/* begin far ahead: all of it will be wanted */
 } AiostreamStreamOptions;
 
 /* What a stream did; sums may be added over streams (see stream_stats_add) */

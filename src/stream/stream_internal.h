@@ -47,6 +47,7 @@ struct AiostreamStream
 	int			direction;		/* of the pending run: 1, -1, 0 */
 	bool		sorted;			/* blocks come in no order: stream_window.c */
 	int			nunasked;		/* sorted: blocks of the queue not asked for */
+	bool		eager;			/* begin far ahead */
 	bool		grow;			/* sorted: policy.max may grow to max_window */
 	int			max_window;
 	AiostreamGap gap;			/* sorted: what is worth reading through */

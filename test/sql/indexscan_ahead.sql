@@ -108,6 +108,21 @@ FROM (VALUES (1), (10), (50)) a(nth), (VALUES (1), (10), (100)) l("limit"),
 ORDER BY 1, 2;
 SELECT direction, reads(query, 't', true) - reads(query, 't', false) <= 16 AS few_more
 FROM (VALUES ('ASC'), ('DESC')) d(direction), format('SELECT * FROM t WHERE id %% 50 = 0 ORDER BY near %s LIMIT 10', direction) query;
+-- bitmap scans, too: of 560 pages and more
+SET enable_bitmapscan = on;
+SET aiostream.enable_bitmapscan = on;
+SET enable_indexscan = off;
+SET aiostream.debug_force_nodes = on;
+EXPLAIN (COSTS OFF) SELECT * FROM t WHERE rnd BETWEEN 1000 AND 1999 AND id % 10 = 0 LIMIT 10;
+SELECT nth, "limit", ours > 0 AS reads, ours - core <= 16 AS few_more
+FROM (VALUES (1), (10)) a(nth), (VALUES (1), (10), (50)) l("limit"),
+	LATERAL format('SELECT * FROM t WHERE rnd BETWEEN 1000 AND 1999 AND id %% %s = 0 LIMIT %s', nth, "limit") query,
+	LATERAL reads(query, 't', false) r(core), LATERAL reads(query, 't', true) o(ours)
+ORDER BY 1, 2;
+RESET aiostream.debug_force_nodes;
+RESET enable_indexscan;
+SET aiostream.enable_bitmapscan = off;
+SET enable_bitmapscan = off;
 
 -- a nested loop that comes through most of the table reads all of it beside
 EXPLAIN (COSTS OFF) SELECT * FROM probes p JOIN probed USING (key);

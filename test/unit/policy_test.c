@@ -74,6 +74,16 @@ test_init(void)
 
 	aiostream_policy_init(&policy, 512, 32, true);
 	is(policy.distance, 512, "fixed: the whole distance from the start");
+
+	aiostream_policy_init(&policy, 512, 32, false);
+	aiostream_policy_hurry(&policy);
+	is(policy.distance, 128, "in a hurry: a quarter of it");
+	aiostream_policy_init(&policy, 3, 1, false);
+	aiostream_policy_hurry(&policy);
+	is(policy.distance, AIOSTREAM_POLICY_START, "a quarter that is less than the start");
+	aiostream_policy_init(&policy, 512, 32, true);
+	aiostream_policy_hurry(&policy);
+	is(policy.distance, 512, "fixed stays fixed");
 }
 
 /* ---- growth ---- */
