@@ -226,7 +226,10 @@ start_scan(AiostreamBitmapScanState *state)
 	{
 		AiostreamStreamOptions options = {-1, -1, -1, -1, false, true, false};
 
-		/* the bitmap says what will be wanted: all of it, unless the query stops */
+		/*
+		 * the bitmap says what will be wanted: all of it, unless the query
+		 * stops
+		 */
 		options.eager = (state->plan_flags & AIOSTREAM_PLAN_CAREFUL) == 0;
 
 		/* rescans keep it, unless the table has grown */
