@@ -6,6 +6,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../perl";
 use AiostreamTest;
+use AiostreamVacuum;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -14,27 +15,26 @@ my $node = new_server('vacuum', shared_buffers => '32MB');
 value($node, 'CREATE EXTENSION pg_visibility; CREATE EXTENSION amcheck; CREATE EXTENSION pg_freespacemap');
 my @usable = usable_methods($node);
 
-# slow enough for the follower to be there in time
-my $slow = q(SET vacuum_cost_delay = '1ms'; SET vacuum_cost_limit = 50);
-my $very_slow = q(SET vacuum_cost_delay = '20ms'; SET vacuum_cost_limit = 50);
-my $view = 'pg_stat_aiostream_vacuum';
 
+make_tables($node, {}, 'with_it', 'without');
 foreach my $method (@usable)
 {
 	restart_with($node, 'aiostream.io_method' => $method);
-	twins($method, 'heap', '');
+	twins($method);
 }
 restart_with($node, 'aiostream.io_method' => 'auto');
-twins('aioheap', 'aioheap', '');
-foreach my $options ('FREEZE', 'DISABLE_PAGE_SKIPPING', 'INDEX_CLEANUP off', 'INDEX_CLEANUP on',
-	'TRUNCATE off', 'PARALLEL 2', 'PARALLEL 0, FREEZE')
+foreach my $options ('FREEZE', 'DISABLE_PAGE_SKIPPING', 'INDEX_CLEANUP off', 'INDEX_CLEANUP on', 'PARALLEL 2', 'PARALLEL 0, FREEZE')
 {
-	twins($options, 'heap', $options);
+	twins("heap, $options", options => $options);
 }
+twins('heap, TRUNCATE on', fresh => 1, options => 'TRUNCATE on', tail => 1);
+twins('aioheap', fresh => 1, am => 'aioheap', pending => 1);
+twins('aioheap, all options', fresh => 1, am => 'aioheap', tail => 1, options => 'FREEZE, DISABLE_PAGE_SKIPPING, INDEX_CLEANUP on, PARALLEL 2, TRUNCATE off');
+twins('unlogged', fresh => 1, persistence => 'UNLOGGED', tail => 1);
+toast();
 small_memory();
 visibility_map();
 written_behind();
-working_set();
 ended();
 killed();
 in_the_way();
@@ -45,123 +45,87 @@ no_slot();
 $node->stop;
 done_testing();
 
-# Tables with the same rows in the same places, some dead, of about 12 MB, with
-# indexes of all kinds
-sub make_table
-{
-	my ($am, @names) = @_;
-	my $sql = "BEGIN;\n";
-	foreach my $name (@names)
-	{
-		$sql .= qq{
-		DROP TABLE IF EXISTS $name;
-		CREATE TABLE $name (id int, x int, p point, a int[], pad text) USING $am;
-		ALTER TABLE $name SET (autovacuum_enabled = off);
-		INSERT INTO $name SELECT g, g * 7919 % 100003, point(g % 317, g % 211), ARRAY[g % 1000, g], repeat('x', 40)
-			FROM generate_series(1, 100000) g;
-		CREATE INDEX ON $name (id);
-		CREATE INDEX ON $name USING hash (x);
-		CREATE INDEX ON $name USING gist (p);
-		CREATE INDEX ON $name USING spgist (p);
-		CREATE INDEX ON $name USING gin (a) WITH (fastupdate = off);
-		CREATE INDEX ON $name USING brin (id);
-		};
-	}
-	$sql .= "COMMIT;\nBEGIN;\n";
-	$sql .= qq{
-		DELETE FROM $_ WHERE id % 20 = 3 OR id > 90000;
-		UPDATE $_ SET pad = pad || 'y' WHERE id % 50 = 7;
-	} foreach @names;
-	value($node, "$sql COMMIT; CHECKPOINT");
-	return;
-}
-
-# VACUUM of a cold table; returns its messages
-sub vacuum
-{
-	my ($table, $options, $follow) = @_;
-	my ($out, $err);
-	evict($node, $table);
-	$options = $options ? "($options, VERBOSE)" : '(VERBOSE)';
-	$node->psql('postgres', "SET aiostream.enable_vacuum = $follow; $slow; VACUUM $options $table",
-		stdout => \$out, stderr => \$err, on_error_die => 1);
-	return $err;
-}
-
-# What VACUUM said about what it did, without names and times
-sub told
-{
-	my ($messages, $table) = @_;
-	my $to_toast = index($messages, 'pg_toast');
-	$messages = substr($messages, 0, rindex($messages, "\n", $to_toast)) if $to_toast > 0;
-	$messages =~ s/\b${table}/T/g;
-	# GiST and SP-GiST choose at random where to put an entry
-	return join "\n", grep { !/^index "T_p_idx/ && /^(pages|tuples|index scan|index "|frozen)|truncated|stopping/ } split /\n/, $messages;
-}
-
-# What VACUUM left
-sub state_of
-{
-	my ($table, $messages) = @_;
-	my ($cutoff) = $messages =~ /removable cutoff: (\d+)/;
-	return value($node, qq{
-		SELECT 'size ' || pg_relation_size('$table') UNION ALL
-		SELECT 'indexes ' || string_agg(pg_relation_size(indexrelid)::text, ' ' ORDER BY indexrelid) FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = '$table'::regclass AND relname !~ '_p_idx' UNION ALL
-		SELECT 'frozen ' || $cutoff - relfrozenxid::text::bigint || ' ' || relpages || ' ' || relallvisible || ' ' || reltuples FROM pg_class WHERE oid = '$table'::regclass UNION ALL
-		SELECT 'map ' || md5(string_agg((blkno, all_visible, all_frozen)::text, ' ' ORDER BY blkno)) FROM pg_visibility_map('$table') UNION ALL
-		SELECT 'space ' || md5(string_agg((blkno, avail)::text, ' ' ORDER BY blkno)) FROM pg_freespace('$table') UNION ALL
-		SELECT 'rows ' || md5(string_agg((ctid, id, x, pad)::text, ' ' ORDER BY ctid)) FROM $table
-	});
-}
-
-sub check
-{
-	my ($what, $table) = @_;
-	is(value($node, "SELECT count(*) FROM pg_check_visible('$table')"), '0', "$what: visible is visible");
-	is(value($node, "SELECT count(*) FROM pg_check_frozen('$table')"), '0', "$what: frozen is frozen");
-	is(value($node, "SELECT count(*) FROM aiostream_verify('$table')"), '0', "$what: amcheck is content");
-	return;
-}
-
+# Options: those of make_tables, VACUUM's, and whether tables are made or those that are
+# there have new dead rows on all pages
 sub twins
 {
-	my ($what, $am, $options) = @_;
-	make_table($am, 'with_it', 'without');
+	my ($what, %options) = @_;
+	my $options = $options{options} // '';
+	if ($options{fresh}) { make_tables($node, \%options, 'with_it', 'without') }
+	else { more_dead($node, 'with_it', 'without') }
 	my $before = counters($node);
-	my $without = vacuum('without', $options, 'off');
+	my $without = vacuum($node, 'without', $options, 'off');
 	is(counters($node)->{reads}, $before->{reads}, "$what: no follower when switched off");
-	my $with_it = vacuum('with_it', $options, 'on');
-	cmp_ok(counters($node)->{read_bytes} - $before->{read_bytes}, '>', 4 * 1024 * 1024,
-		"$what: the follower has read");
+	my $with_it = vacuum($node, 'with_it', $options, 'on');
+	my $after = counters($node);
+	cmp_ok($after->{read_bytes} - $before->{read_bytes}, '>', 4 * 1024 * 1024, "$what: the follower has read");
+	cmp_ok($after->{write_bytes} - $before->{write_bytes}, '>', 0, "$what: and written");
 	is(told($with_it, 'with_it'), told($without, 'without'), "$what: the same was done");
-	is(state_of('with_it', $with_it), state_of('without', $without), "$what: the same is left");
-	like(state_of('with_it', $with_it), qr/^rows \w{32}$/m, "$what: there are rows");
-	check($what, 'with_it');
+	is(state_of($node, 'with_it', $with_it), state_of($node, 'without', $without), "$what: the same is left");
+	like(state_of($node, 'with_it', $with_it), qr/^rows [1-9]\d+ \w{32}$/m, "$what: there are rows");
+	like($with_it, qr/launched 2 parallel vacuum workers/, "$what: in parallel") if $options =~ /PARALLEL 2/;
+	if ($options{tail} && $options !~ /TRUNCATE off/) { like($with_it, qr/truncated \d+ to \d+ pages/, "$what: truncated") }
+	else { unlike($with_it, qr/truncated/, "$what: not truncated") }
+	sound_table($node, $what, 'with_it');
 	is(value($node, "SELECT count(*) FROM $view"), '0', "$what: the follower ends")
 	  if await($node, "SELECT count(*) = 0 FROM $view", 'no follower');
 	nothing_left($node, $what);
 	return;
 }
 
+# A small table with a large TOAST table
+sub toast
+{
+	my %left;
+	my $before = counters($node);
+	foreach my $table (qw(without with_it))
+	{
+		value($node, qq{CREATE TABLE toast_$table (id int, big text) WITH (autovacuum_enabled = off);
+			ALTER TABLE toast_$table ALTER COLUMN big SET STORAGE EXTERNAL;
+			INSERT INTO toast_$table SELECT g, repeat(md5(g::text), 100) FROM generate_series(1, 4000) g;
+			DELETE FROM toast_$table WHERE id % 5 = 2; CHECKPOINT});
+		my $toast = value($node, "SELECT reltoastrelid::regclass FROM pg_class WHERE relname = 'toast_$table'");
+		evict($node, $toast);
+		vacuum($node, "toast_$table", '', $table eq 'with_it' ? 'on' : 'off');
+		$left{$table} = value($node, qq{
+			SELECT 'size ' || pg_relation_size('$toast') || ' ' || pg_indexes_size('$toast') UNION ALL
+			SELECT 'map ' || md5(string_agg((blkno, all_visible, all_frozen)::text, ' ' ORDER BY blkno)) FROM pg_visibility_map('$toast') UNION ALL
+			SELECT 'space ' || md5(string_agg((blkno, avail)::text, ' ' ORDER BY blkno)) FROM pg_freespace('$toast') UNION ALL
+			SELECT 'free pages ' || count(*) FROM pg_freespace('$toast') WHERE avail > 500 UNION ALL
+			SELECT 'rows ' || md5(string_agg((ctid, id, big)::text, ' ' ORDER BY ctid)) FROM toast_$table});
+		cmp_ok(counters($node)->{read_bytes} - $before->{read_bytes}, $table eq 'with_it' ? '>' : '==', $table eq 'with_it' ? 8 * 1024 * 1024 : 0,
+			"TOAST: the follower reads that table, too ($table)");
+	}
+	is($left{with_it}, $left{without}, 'TOAST: the same is left');
+	sound_table($node, 'TOAST', 'toast_with_it');
+	value($node, "DROP TABLE toast_$_") foreach qw(without with_it);
+	return;
+}
+
 # Several rounds over the indexes, for lack of memory for dead items
 sub small_memory
 {
-	make_table('heap', 'with_it', 'without');
-	# as many dead items as 1 MB does not hold
-	value($node, "DELETE FROM $_ WHERE id % 20 <> 0; CHECKPOINT") foreach qw(with_it without);
-	$slow .= q(; SET maintenance_work_mem = '1MB');
-	my %said = map { $_ => vacuum($_, '', $_ eq 'with_it' ? 'on' : 'off') } qw(with_it without);
-	$slow =~ s/; SET maintenance_work_mem.*//;
+	# more dead items than the 174 thousand that 1 MB holds
+	value($node, join '', "BEGIN;\n", (map { qq{
+		DROP TABLE $_;
+		CREATE TABLE $_ (id int, x int, pad text) WITH (autovacuum_enabled = off);
+		INSERT INTO $_ SELECT g, g::bigint * 7919 % 100003 FROM generate_series(1, 300000) g;
+		CREATE INDEX ON $_ (id);
+		CREATE INDEX ON $_ (x);
+	} } qw(with_it without)), 'COMMIT');
+	value($node, "BEGIN; DELETE FROM with_it WHERE id % 20 <> 0; DELETE FROM without WHERE id % 20 <> 0; COMMIT; CHECKPOINT");
+	my %said = map { $_ => vacuum($node, $_, '', $_ eq 'with_it' ? 'on' : 'off', ($_ eq 'with_it' ? "$slow;" : '') . "SET maintenance_work_mem = '1MB'") } qw(with_it without);
+	like($said{with_it}, qr/index scans: 2$/m, 'several rounds');
 	is(told($said{with_it}, 'with_it'), told($said{without}, 'without'), 'several rounds: the same was done');
-	is(state_of('with_it', $said{with_it}), state_of('without', $said{without}), 'several rounds: the same is left');
-	check('several rounds', 'with_it');
+	is(state_of($node, 'with_it', $said{with_it}), state_of($node, 'without', $said{without}), 'several rounds: the same is left');
+	sound_table($node, 'several rounds', 'with_it');
 	return;
 }
 
 # What the visibility map lets VACUUM skip is not read.
 sub visibility_map
 {
-	make_table('heap', 't');
+	make_tables($node, { am => 'heap' }, 't');
 	value($node, 'VACUUM (FREEZE) t; CHECKPOINT');
 	my $pages = value($node, q(SELECT pg_relation_size('t') / 8192));
 	# a bit in one half
@@ -171,7 +135,8 @@ sub visibility_map
 	{
 		evict($node, 't');
 		value($node, 'SELECT aiostream_stat_reset()');
-		vacuum('t', $options, 'on');
+		# little is changed, which alone would make it slow
+		vacuum($node, 't', $options, 'on', q(SET vacuum_cost_delay = '2ms'; SET vacuum_cost_limit = 5));
 		$reads{$options} = counters($node)->{read_bytes} / 8192;
 	}
 	cmp_ok($reads{'INDEX_CLEANUP off'}, '<', $pages * 0.7, 'skipped: not read');
@@ -183,7 +148,7 @@ sub visibility_map
 # Pages left dirty are written behind; crash recovery agrees with it.
 sub written_behind
 {
-	make_table('heap', 't');
+	make_tables($node, { am => 'heap' }, 't');
 	foreach my $setting (qw(off on))
 	{
 		value($node, "UPDATE t SET pad = pad || 'b' WHERE id % 4 = 1; CHECKPOINT; SELECT aiostream_evict('t'), aiostream_stat_reset()");
@@ -193,66 +158,18 @@ sub written_behind
 		if ($setting eq 'on') { cmp_ok($counters->{writes}, '>', 0, 'write-behind: writes') }
 		else { is($counters->{writes}, 0, 'write-behind off: no writes') }
 	}
-	my $rows = value($node, q(SELECT md5(string_agg((ctid, id, x, pad)::text, ' ' ORDER BY ctid)) FROM t));
+	my $rows = rows_of($node, 't');
 	$node->stop('immediate');
 	$node->start;
-	is(value($node, q(SELECT md5(string_agg((ctid, id, x, pad)::text, ' ' ORDER BY ctid)) FROM t)), $rows,
-		'write-behind: recovery finds the same rows');
-	check('write-behind', 't');
-	return;
-}
-
-# What others use stays in shared buffers.
-sub working_set
-{
-	make_table('heap', 't');
-	value($node, q(CREATE TABLE warm AS SELECT g id, repeat('w', 400) pad FROM generate_series(1, 60000) g; VACUUM (FREEZE) warm; CHECKPOINT));
-	my $cached = q(SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('warm') AND relforknumber = 0);
-	my %left;
-	foreach my $follow (qw(off on))
-	{
-		value($node, q(UPDATE t SET pad = pad || 'u' WHERE id % 20 = 4; CHECKPOINT));
-		value($node, q(SELECT aiostream_evict('t'), aiostream_evict('warm')));
-		# all of it, once and again
-		value($node, q(SELECT aiostream_prewarm('warm') FROM generate_series(1, 5)));
-		my $before = value($node, $cached);
-		vacuum('t', '', $follow);
-		$left{$follow} = value($node, $cached) / $before;
-	}
-	cmp_ok($left{on}, '>=', $left{off} - 0.02, sprintf 'a warm table stays: %.3f of it with follower, %.3f without', @left{qw(on off)});
-	value($node, 'DROP TABLE warm');
-	return;
-}
-
-# Starts a slow vacuum and waits for its follower to be at work.  Returns session, its
-# pid, the follower's.
-sub begin_vacuum
-{
-	my ($sql) = @_;
-	my $session = session($node, split /; SET /, $very_slow =~ s/^SET //r);
-	my $pid = ask($session, 'SELECT pg_backend_pid()');
-	evict($node, 't');
-	launch($session, $sql // 'VACUUM t');
-	await($node, "SELECT count(*) = 1 FROM $view WHERE pid = $pid AND blocks_read > 0", 'a follower at work');
-	my $follower = value($node, "SELECT follower_pid FROM $view WHERE pid = $pid");
-	return ($session, $pid, $follower);
-}
-
-sub follower_gone
-{
-	my ($what, $follower) = @_;
-	ok(wait_gone($follower), "$what: the follower is gone");
-	is(value($node, "SELECT count(*) FROM $view"), '0', "$what: the view is empty");
-	is(value($node, q(BEGIN; SET lock_timeout = '10s'; LOCK TABLE t IN ACCESS EXCLUSIVE MODE; COMMIT; SELECT 1)), '1',
-		"$what: nobody has the table locked");
-	nothing_left($node, $what);
+	is(rows_of($node, 't'), $rows, 'write-behind: recovery finds the same rows');
+	sound_table($node, 'write-behind', 't');
 	return;
 }
 
 sub ended
 {
-	make_table('heap', 't');
-	my ($session, $pid, $follower) = begin_vacuum();
+	make_tables($node, { am => 'heap' }, 't');
+	my ($session, $pid, $follower) = begin_vacuum($node);
 	is(value($node, "SELECT relid::regclass, phase FROM $view"), 't|scanning heap', 'the view: table, phase');
 	is(value($node, "SELECT distance BETWEEN 1 AND 2048 FROM $view"), 't', 'the view: distance');
 	is(value($node, "SELECT backend_type FROM pg_stat_activity WHERE pid = $follower"), 'aiostream vacuum follower',
@@ -264,16 +181,16 @@ sub ended
 	value($node, "SELECT pg_cancel_backend($pid)");
 	my (undef, $error) = outcome($session);
 	like($error, qr/canceling statement due to user request/, 'cancelled');
-	follower_gone('cancelled', $follower);
+	follower_gone($node, 'cancelled', $follower);
 	leave($session);
 
-	($session, $pid, $follower) = begin_vacuum();
+	($session, $pid, $follower) = begin_vacuum($node);
 	value($node, "SELECT pg_terminate_backend($pid)");
-	follower_gone('terminated', $follower);
+	follower_gone($node, 'terminated', $follower);
 	leave($session);
 
 	# the follower alone: the vacuum does not mind
-	($session, $pid, $follower) = begin_vacuum();
+	($session, $pid, $follower) = begin_vacuum($node);
 	my $offset = -s $node->logfile;
 	kill 'TERM', $follower;
 	ok(wait_gone($follower), 'the follower ends on its own');
@@ -283,11 +200,11 @@ sub ended
 	leave($session);
 
 	# two at a time
-	($session, $pid, $follower) = begin_vacuum();
+	($session, $pid, $follower) = begin_vacuum($node);
 	value($node, 'CREATE TABLE u (LIKE t); INSERT INTO u SELECT * FROM t; DELETE FROM u WHERE id % 20 = 5');
-	like(vacuum('u', '', 'on'), qr/^tuples: [1-9]\d* removed/m, 'another vacuum beside it');
+	like(vacuum($node, 'u', '', 'on'), qr/^tuples: [1-9]\d* removed/m, 'another vacuum beside it');
 	value($node, "SELECT pg_cancel_backend($pid); DROP TABLE u");
-	follower_gone('two at a time', $follower);
+	follower_gone($node, 'two at a time', $follower);
 	leave($session);
 	return;
 }
@@ -296,16 +213,16 @@ sub killed
 {
 	foreach my $who (qw(vacuum follower))
 	{
-		my ($session, $pid, $follower) = begin_vacuum();
+		my ($session, $pid, $follower) = begin_vacuum($node);
 		my $offset = -s $node->logfile;
 		kill 'KILL', $who eq 'vacuum' ? $pid : $follower;
 		ok(wait_gone($pid, $follower), "kill -9 of the $who: both are gone");
 		leave($session);
 		$node->wait_for_log(qr/database system is ready to accept connections/, $offset);
 		is(value($node, "SELECT count(*) FROM $view"), '0', "kill -9 of the $who: the view is empty");
-		like(vacuum('t', '', 'on'), qr/^tuples: /m, "kill -9 of the $who: VACUUM works");
-		check("kill -9 of the $who", 't');
-		make_table('heap', 't');
+		like(vacuum($node, 't', '', 'on'), qr/^tuples: /m, "kill -9 of the $who: VACUUM works");
+		sound_table($node, "kill -9 of the $who", 't');
+		make_tables($node, { am => 'heap' }, 't');
 	}
 	return;
 }
@@ -313,8 +230,8 @@ sub killed
 sub in_the_way
 {
 	# who wants the table waits for the vacuum, and not for its follower
-	make_table('heap', 't');
-	my ($session, $pid, $follower) = begin_vacuum();
+	make_tables($node, { am => 'heap' }, 't');
+	my ($session, $pid, $follower) = begin_vacuum($node);
 	my $drop = session($node);
 	my $drop_pid = ask($drop, 'SELECT pg_backend_pid()');
 	launch($drop, 'DROP TABLE t');
@@ -329,25 +246,25 @@ sub in_the_way
 	leave($drop);
 
 	# truncation: at most one try to lock the table may fail
-	make_table('heap', 't');
+	make_tables($node, { am => 'heap' }, 't');
 	value($node, q(DELETE FROM t WHERE ctid > '(400,0)'::tid; CHECKPOINT));
 	foreach my $options ('', 'INDEX_CLEANUP off')
 	{
 		my $before = value($node, q(SELECT pg_relation_size('t')));
-		my $said = vacuum('t', $options, 'on');
+		my $said = vacuum($node, 't', $options, 'on');
 		like($said, qr/truncated \d+ to \d+ pages/, "truncation ($options)") if $options eq '';
 		unlike($said, qr/stopping truncate/, "truncation is not given up ($options)");
 	}
 	cmp_ok(value($node, q(SELECT pg_relation_size('t') / 8192)), '<', 600, 'truncated');
-	check('truncated', 't');
+	sound_table($node, 'truncated', 't');
 	return;
 }
 
 sub whole_database
 {
-	make_table('heap', 't');
-	make_table('aioheap', 'u');
-	my ($session, $pid, $follower) = begin_vacuum('VACUUM t, u');
+	make_tables($node, { am => 'heap' }, 't');
+	make_tables($node, { am => 'aioheap' }, 'u');
+	my ($session, $pid, $follower) = begin_vacuum($node, 'VACUUM t, u');
 	value($node, "SELECT pg_cancel_backend($pid)");
 	leave($session);
 	ok(wait_gone($follower), 'a list of tables: the follower ends');
@@ -357,14 +274,14 @@ sub whole_database
 	my $tables = value($node, q(SELECT sum(pg_relation_size(c)) FROM unnest(ARRAY['t', 'u']::regclass[]) c));
 	cmp_ok(counters($node)->{read_bytes}, '>', $tables * 0.8, 'the whole database: one follower reads all tables');
 	is(counters($node)->{fallback_no_follower}, 0, 'the whole database: no want of workers');
-	check('the whole database', $_) foreach qw(t u);
+	sound_table($node, 'the whole database', $_) foreach qw(t u);
 	return;
 }
 
 # autovacuum of an aioheap table
 sub automatic
 {
-	make_table('aioheap', 'u');
+	make_tables($node, { am => 'aioheap' }, 'u');
 	evict($node, 'u');
 	value($node, q(SELECT pg_stat_force_next_flush()));
 	value($node, q(ALTER TABLE u SET (autovacuum_enabled = on, autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0,
@@ -382,14 +299,14 @@ sub automatic
 	ok(wait_gone($follower), 'autovacuum: the follower is gone');
 	$node->append_conf('postgresql.conf', "autovacuum = off\n");
 	$node->reload;
-	check('autovacuum', 'u');
+	sound_table($node, 'autovacuum', 'u');
 	return;
 }
 
 sub stopped
 {
-	make_table('heap', 't');
-	my ($session, $pid, $follower) = begin_vacuum();
+	make_tables($node, { am => 'heap' }, 't');
+	my ($session, $pid, $follower) = begin_vacuum($node);
 	my $offset = -s $node->logfile;
 	elapsed_ok(30, 'a fast shutdown', sub { $node->stop('fast') });
 	ok(process_gone($follower), 'a fast shutdown: the follower is gone');
@@ -403,13 +320,13 @@ sub stopped
 sub no_slot
 {
 	restart_with($node, max_worker_processes => 2, max_parallel_maintenance_workers => 0, 'aiostream.io_method' => 'sync');
-	make_table('heap', 'with_it', 'without');
+	make_tables($node, { am => 'heap' }, 'with_it', 'without');
 	value($node, 'SELECT aiostream_stat_reset()');
-	my %said = map { $_ => vacuum($_, '', $_ eq 'with_it' ? 'on' : 'off') } qw(with_it without);
+	my %said = map { $_ => vacuum($node, $_, '', $_ eq 'with_it' ? 'on' : 'off') } qw(with_it without);
 	is(counters($node)->{fallback_no_follower}, 1, 'no slot: counted');
 	is(counters($node)->{reads}, 0, 'no slot: no follower');
 	is(told($said{with_it}, 'with_it'), told($said{without}, 'without'), 'no slot: the same was done');
-	is(state_of('with_it', $said{with_it}), state_of('without', $said{without}), 'no slot: the same is left');
+	is(state_of($node, 'with_it', $said{with_it}), state_of($node, 'without', $said{without}), 'no slot: the same is left');
 
 	# who would not need one does not ask
 	value($node, q(CREATE TABLE small AS SELECT generate_series(1, 10000) id; DELETE FROM small WHERE id % 3 = 0));
