@@ -180,6 +180,18 @@ arm($node, 'write_queue', 'fail');
 value($node, "SELECT aiostream_write_out('t')");
 disarm($node, 'write_queue');
 is(value($node, 'SELECT dirty()'), 0, 'a full queue of fsync requests: synced on the spot');
+
+# an ERROR in the middle of a request, in the worker
+change();
+my $offset = -s $node->logfile;
+arm($node, 'write_raise', 'fail');
+my $given = value($node, "SELECT aiostream_write_out('t')");
+cmp_ok($given, '>', 0, 'an error in a worker: whoever waits for the request goes on');
+is(value($node, 'SELECT dirty()'), $given, 'pages stay dirty');
+disarm($node, 'write_raise');
+like(log_since($node, $offset), qr/LOG:  could not write pages behind: injected error/, 'it is in the log');
+value($node, 'CHECKPOINT');
+is(value($node, 'SELECT dirty()'), 0, 'and core writes them');
 sound('failures');
 
 # a page that somebody has locked is left alone
