@@ -175,7 +175,7 @@ sub crashed
 	value($primary, 'DROP TABLE IF EXISTS t, without');
 	value($primary, qq{
 		CREATE TABLE $_ (id int, x int, pad text) WITH (autovacuum_enabled = off);
-		INSERT INTO $_ SELECT g, g % 1000, repeat('p', 280) FROM generate_series(1, 42000) g;
+		INSERT INTO $_ SELECT g, g % 1000, repeat('p', 280) FROM generate_series(1, 26000) g;
 		CREATE INDEX ON $_ (id);
 		CREATE INDEX ON $_ (pad, id);
 	}) foreach qw(t without);
