@@ -19,9 +19,6 @@
 #define AIOSTREAM_VACUUM_SKIP_RUN 32
 /* Buffers of the ring for tables, and of the rings for indexes together */
 #define AIOSTREAM_FOLLOWER_RING	2048
-
-/* Buffers of the ring of an aioheap table's vacuum itself */
-#define AIOSTREAM_VACUUM_RING	1024
 /* Indexes read at the same time, at most */
 #define AIOSTREAM_FOLLOWER_INDEXES 4
 

@@ -43,9 +43,6 @@ static ProcessUtility_hook_type prev_process_utility = NULL;
 /* Inside of a manual VACUUM, for which a follower has been decided on */
 static bool in_statement = false;
 
-/* It has one */
-static bool statement_followed = false;
-
 /* A follower of ours */
 typedef struct StartedFollower
 {
@@ -265,7 +262,6 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 	if (statement_worth((VacuumStmt *) pstmt->utilityStmt, &order))
 		start_follower(&follower, &order);
 	in_statement = true;
-	statement_followed = follower.ref.slot >= 0;
 	PG_TRY();
 	{
 		next(pstmt, query, read_only_tree, context, params, env, dest, qc);
@@ -273,7 +269,6 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 	PG_FINALLY();
 	{
 		in_statement = false;
-		statement_followed = false;
 		stop_follower(&follower);
 	}
 	PG_END_TRY();
@@ -287,22 +282,6 @@ aiostream_maintenance_install(void)
 }
 
 /* ---- the access method's callback ---- */
-
-/*
- * For pages that the vacuum reads itself, as the follower has not come so far: in
- * core's ring of 32 buffers they come round before they have been written behind, and
- * the vacuum waits for WAL to be flushed, 32 pages at a time.  Freed with the
- * memory context.
- */
-static BufferAccessStrategy
-larger_ring(BufferAccessStrategy strategy)
-{
-	BufferAccessStrategy ring = NULL;
-
-	if (aiostream_write_behind && strategy != NULL)
-		ring = aiostream_stream_vacuum_ring(AIOSTREAM_VACUUM_RING);
-	return ring == NULL ? strategy : ring;
-}
 
 void
 aiostream_vacuum_followed(Relation rel, VacuumParams *params,
@@ -320,7 +299,7 @@ aiostream_vacuum_followed(Relation rel, VacuumParams *params,
 		aiostream_vacuum_to_read(rel, order.freeze, order.all_pages) >=
 		AIOSTREAM_FOLLOWER_START_BLOCKS)
 		start_follower(&follower, &order);
-	if (follower.ref.slot < 0 && !statement_followed)
+	if (follower.ref.slot < 0)
 	{
 		heap_vacuum_rel(rel, params, strategy);
 		return;
@@ -328,7 +307,7 @@ aiostream_vacuum_followed(Relation rel, VacuumParams *params,
 
 	PG_TRY();
 	{
-		heap_vacuum_rel(rel, params, larger_ring(strategy));
+		heap_vacuum_rel(rel, params, strategy);
 	}
 	PG_FINALLY();
 	{
