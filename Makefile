@@ -8,6 +8,7 @@
 #   make check          all tests, on private throw-away clusters
 #   make check-cassert  the same on a server with assertions (built once, into a cache folder)
 #   make check-core     PostgreSQL's own tests with aiostream (test/core/check.sh says what variables choose)
+#   make check-long     tests that take minutes: a standby's replay, crashes at many points (test/long)
 #   make check-memcheck tests with AddressSanitizer, and under valgrind (test/memcheck.sh)
 #   make check-soak     load, kills and crashes, for 10 minutes and more (test/soak/check.sh)
 #   make lint           layering, headers, exported symbols, formatting, warnings
@@ -17,7 +18,7 @@
 # The second group works on a private copy of the tree and of the server's
 # files: it leaves nothing in the checkout and nothing in an existing cluster.
 
-SCRIPT_GOALS = check check-cassert check-core check-memcheck check-soak demo deps format lint
+SCRIPT_GOALS = check check-cassert check-core check-long check-memcheck check-soak demo deps format lint
 
 .PHONY: $(SCRIPT_GOALS)
 
@@ -35,6 +36,8 @@ check-cassert:
 	@test/check.sh --cassert
 check-core:
 	@test/core/check.sh
+check-long:
+	@test/check.sh long
 check-memcheck:
 	@test/memcheck.sh
 check-soak:

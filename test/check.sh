@@ -2,7 +2,7 @@
 # Runs every test there is, on servers of its own; last line: "N passed, N failed".
 #
 #   test/check.sh [--cassert | --sanitize | --valgrind] [SUITE...]
-#                              suites: unit regress isolation pgtap tap core (default: all)
+#                              suites: unit regress isolation pgtap tap core (default: these), long
 #
 # --cassert uses a server built with assertions, which is made the first time
 # (some minutes) in ${AIOSTREAM_CACHE:-/var/tmp/aiostream-cache} and kept there.
@@ -19,6 +19,7 @@
 #                              isolation tests; test/isolation.conf or test/regress.conf
 #   test/pgtap/*.sql           pgTAP, each in a new database with both extensions
 #   test/t/*.pl                TAP tests that start servers with PostgreSQL::Test
+#   test/long/*.pl             the same, too long for each run: make check-long
 #   test/core/check.sh         PostgreSQL's own regression and isolation tests: one combination of those that
 #                              make check-core runs; needs Debian's source package of PostgreSQL
 #
@@ -33,7 +34,7 @@ for arg in "$@"; do
 	case $arg in
 	--cassert) cassert=1 ;;
 	--sanitize | --valgrind) cassert=1 checker=${arg#--} ;;
-	unit | regress | isolation | pgtap | tap | core) suites+=("$arg") ;;
+	unit | regress | isolation | pgtap | tap | core | long) suites+=("$arg") ;;
 	*) die "unknown argument $arg" ;;
 	esac
 done
@@ -178,9 +179,13 @@ suite_pgtap() {
 	stop_cluster pgtap
 }
 
-suite_tap() {
-	local names name perl
-	names=$(tests_in test/t .pl)
+suite_tap() { tap_tests t; }
+suite_long() { tap_tests long; }
+
+# tap_tests FOLDER: those of test/FOLDER
+tap_tests() {
+	local folder=$1 names name perl
+	names=$(tests_in "test/$folder" .pl)
 	[ -n "$names" ] || return 0
 	step "TAP tests"
 	perl=$(as_user "$pg_config" --pkglibdir)/pgxs/src/test
@@ -190,8 +195,8 @@ suite_tap() {
 		user_env=("PG_REGRESS=$perl/regress/pg_regress" "TESTDIR=$work/tap/$name"
 			"AIOSTREAM_TEST_DIR=$work/src/test" "RANDOM_STATEMENTS=${RANDOM_STATEMENTS:-}" "RANDOM_SEED=${RANDOM_SEED:-}" "RANDOM_METHOD=${RANDOM_METHOD:-}"
 			"${disk_env[@]}")
-		run_tap "t/$name" bash -c 'cd "$1" && exec perl -I "$2/perl" -I "$3/test" -I "$3/test/perl" "$3/test/t/$4.pl"' \
-			_ "$work/tap/$name" "$perl" "$work/src" "$name"
+		run_tap "$folder/$name" bash -c 'cd "$1" && exec perl -I "$2/perl" -I "$3/test" -I "$3/test/perl" "$3/test/$4.pl"' \
+			_ "$work/tap/$name" "$perl" "$work/src" "$folder/$name"
 		user_env=()
 		rm -rf "${work:?}/tap/$name" "$work/disk/fail-reads"
 		[ ${#disk_env[@]} = 0 ] || find "$work/disk/mnt/tests" -mindepth 1 -delete
