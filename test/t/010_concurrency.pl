@@ -83,7 +83,7 @@ sub under_load
 {
 	my ($method) = @_;
 	my @load;
-	my @common = ('pgbench', '-n', '-p', $node->port, '-h', $node->host, '-T', $seconds + 60, 'postgres');
+	my @common = ('pgbench', '-n', '-p', $node->port, '-h', $node->host, '-T', $seconds + 300, 'postgres');
 	foreach my $part ([ 'change', 3 ], [ 'maintain', 1 ], [ 'scan', 1 ])
 	{
 		my ($file, $clients) = @$part;
