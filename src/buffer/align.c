@@ -114,6 +114,7 @@ aiostream_buffer_shmem_init(bool found)
 	discard_page = (char *) TYPEALIGN(WANTED_ALIGNMENT, discard_page);
 	if (aiostream_bounce_shmem_size() > 0)
 		aiostream_bounce_shmem_init();
+	aiostream_engine_set_memory(BufferBlocks, (Size) NBuffers * BLCKSZ);
 	if (!found)
 		aiostream_engine_set_block_limit(Max(1, NBuffers / (NBuffers < 256 ? 8 : 4)));
 }

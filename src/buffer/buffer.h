@@ -58,6 +58,8 @@ typedef struct AiostreamTargetOptions
 	int			combine;		/* blocks a request, 1 ..
 								 * AIOSTREAM_MAX_COMBINE */
 	int			concurrency;	/* requests in flight, at least 1 */
+	bool		dirtied_again;	/* what is written is dirtied again before
+								 * long: leave it in the kernel's page cache */
 	bool		untouched;		/* with usage count 0, so that the first pin
 								 * shows: aiostream_target_touched */
 } AiostreamTargetOptions;

@@ -50,6 +50,7 @@ typedef struct WriteNotes
 	RelFileNode rnode;
 	int32		fork;
 	bool		permanent;
+	bool		start_disk;
 } WriteNotes;
 
 StaticAssertDecl(sizeof(WriteNotes) <= AIOSTREAM_NOTES_LEN,
@@ -260,8 +261,9 @@ write_run(WriteJob *job, int start, int len)
 	for (int i = start; i < start + len; i++)
 		job->written[i] = true;
 	aiostream_count(AIOSTREAM_COUNT_WRITE_BYTES, (uint64) len * BLCKSZ);
-	/* the disk can start at once */
-	pg_flush_data(job->fd, offset, (off_t) len * BLCKSZ);
+	/* the disk can start at once: a checkpoint will have less to wait for */
+	if (job->notes.start_disk)
+		pg_flush_data(job->fd, offset, (off_t) len * BLCKSZ);
 }
 
 /* Step 4: returns the number of runs written */
@@ -436,6 +438,7 @@ aiostream_target_clean(AiostreamTarget *target, BlockNumber start, int n,
 		.rnode = target->rnode,
 		.fork = target->fork,
 		.permanent = target->permanent || target->fork == INIT_FORKNUM,
+		.start_disk = !target->options.dirtied_again,
 	};
 	AiostreamFile *file;
 	AiostreamIo *io;

@@ -7,6 +7,7 @@
  *	shares.c		how many blocks a process may have in flight
  *	file.c			open files with an identity
  *	execute.c		doing a read on the spot
+ *	populate.c		page faults, saved
  *	uring_ring.c	completion queues in shared memory
  *	reap.c			the reaper's side: completions of others
  *	method_uring.c, method_worker.c, method_sync.c
@@ -391,7 +392,7 @@ aiostream_io_submit_write(AiostreamIo *io, AiostreamFile *file, off_t offset)
 	Assert(!aiostream_file_direct(file));
 	io->op = AIOSTREAM_OP_WRITE;
 	ref = begin_submit(io, file, offset);
-	pg_atomic_fetch_add_u32(&aiostream_engine->writes, 1);
+	pg_atomic_fetch_add_u32(&aiostream_engine->nwrites, 1);
 	return submit_or_execute(io, ref, true);
 }
 
@@ -480,7 +481,7 @@ aiostream_io_execute_write(AiostreamIo *io, int fd)
 	writer_callback(io, fd);
 	set_state(io, AIOSTREAM_IO_SUBMITTED, AIOSTREAM_IO_COMPLETED);
 	aiostream_share_end(io);
-	pg_atomic_fetch_sub_u32(&aiostream_engine->writes, 1);
+	pg_atomic_fetch_sub_u32(&aiostream_engine->nwrites, 1);
 	recycle(io);
 	RESUME_INTERRUPTS();
 }

@@ -73,6 +73,9 @@ extern void aiostream_engine_set_completion(AiostreamCompletion callback);
 extern void aiostream_engine_set_writer(AiostreamWriter writer);
 extern int	aiostream_engine_nlwlocks(void);
 
+/* where most reads go to: read into it costs fewer page faults (populate.c) */
+extern void aiostream_engine_set_memory(char *base, Size size);
+
 /* --- what is in use --- */
 extern bool aiostream_engine_ready(void);	/* shared memory is there */
 extern AiostreamMethodId aiostream_engine_method(void); /* never AUTO */
@@ -148,8 +151,8 @@ extern void aiostream_io_tell_owner(AiostreamIo *io, uint32 n);
 extern uint64 aiostream_io_told(void);
 
 /*
- * Is a worker free for one more write?  Writes never occupy all workers, so
- * that reads are not held up.  A hint.
+ * Are there fewer writes under way than keep the workers busy?  Writes never
+ * occupy all of them, so that reads are not held up.  A hint.
  */
 extern bool aiostream_engine_write_ok(void);
 

@@ -102,6 +102,14 @@ typedef struct AiostreamWorkerSlot
 	bool		idle;
 } AiostreamWorkerSlot;
 
+/* What I/O workers are to do: head is where to put, tail where to take */
+typedef struct AiostreamQueue
+{
+	uint32		head;
+	uint32		tail;
+	uint32		first;			/* of its nhandles entries in aiostream_queue */
+} AiostreamQueue;
+
 typedef struct AiostreamEngineShared
 {
 	int			nhandles;
@@ -124,13 +132,14 @@ typedef struct AiostreamEngineShared
 	int			reaper_pid;
 	Latch	   *reaper_latch;
 
-	/* queue of the I/O workers; see method_worker.c */
+	/* queues of the I/O workers; see method_worker.c */
 	LWLock		queue_lock;
-	uint32		queue_head;
-	uint32		queue_tail;
+	AiostreamQueue reads;
+	AiostreamQueue writes;
 	int			nworkers;
+	int			nwriting;		/* workers executing a write */
 	pg_atomic_uint32 workers_wanted;
-	pg_atomic_uint32 writes;	/* in the queue or being executed */
+	pg_atomic_uint32 nwrites;	/* in the queue or being executed */
 	AiostreamWorkerSlot workers[AIOSTREAM_MAX_WORKERS];
 } AiostreamEngineShared;
 
@@ -141,8 +150,11 @@ typedef struct AiostreamEngineShared
 extern AiostreamEngineShared *aiostream_engine;
 extern AiostreamIo *aiostream_handles;
 extern AiostreamProcessPadded *aiostream_processes;
-extern uint32 *aiostream_queue; /* nhandles entries */
+extern uint32 *aiostream_queue; /* nhandles entries for each queue */
 extern char *aiostream_rings;	/* page aligned; NULL if io_uring is not used */
+
+/* Writes for each worker that may write: in a queue, or being executed */
+#define AIOSTREAM_WRITES_A_WORKER 4
 
 /*
  * A way to have reads done.  One const table each.
@@ -179,6 +191,9 @@ extern AiostreamIoRef aiostream_io_ref(AiostreamIo *io);
 extern int32 aiostream_io_execute(AiostreamIo *io, int fd);
 extern void aiostream_io_execute_write(AiostreamIo *io, int fd);
 extern int	aiostream_io_rest(const AiostreamIo *io, struct iovec *iov);
+
+/* populate.c */
+extern void aiostream_io_populate(const AiostreamIo *io);
 
 /* shares.c */
 extern void aiostream_share_begin(AiostreamIo *io);

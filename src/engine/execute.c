@@ -51,6 +51,7 @@ aiostream_io_execute(AiostreamIo *io, int fd)
 	struct iovec rest[AIOSTREAM_MAX_COMBINE];
 	int			attempts = 0;
 
+	aiostream_io_populate(io);
 	while (io->done < io->length)
 	{
 		const struct iovec *iov = io->iov;

@@ -146,6 +146,8 @@ uring_submit(AiostreamIo *io)
 	if (ring_state != RING_READY)
 		return false;
 
+	aiostream_io_populate(io);
+
 	/*
 	 * Count it before asking whether the reaper is there: one of us sees the
 	 * other (reap.c).

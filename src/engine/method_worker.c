@@ -1,12 +1,15 @@
 /*
  * method_worker.c
- *		Method "worker": a shared queue of reads, executed by background
- *		workers.
+ *		Method "worker": shared queues of reads and of writes, executed by
+ *		background workers.
  *
- * The queue holds indexes of SUBMITTED handles and has room for all of them.
- * It accepts reads only while at least one worker is attached; the last
- * worker to leave empties it first, under the same lock, so that no read is
+ * A queue holds indexes of SUBMITTED handles and has room for all of them.
+ * It accepts them only while at least one worker is attached; the last
+ * worker to leave empties both first, under the same lock, so that nothing is
  * left behind.  Everything here is under queue_lock.
+ *
+ * Reads come first, and writes never occupy all workers: somebody waits for a
+ * read.
  */
 #include "postgres.h"
 
@@ -33,6 +36,50 @@ typedef struct CachedFile
 static CachedFile cache[NCACHED];
 static uint64 cache_clock = 0;
 static int	my_slot = -1;
+
+/* ---- the queues; caller holds queue_lock ---- */
+
+static inline bool
+is_empty(const AiostreamQueue *queue)
+{
+	return queue->head == queue->tail;
+}
+
+static void
+put(AiostreamQueue *queue, uint32 index)
+{
+	uint32		n = aiostream_engine->nhandles;
+
+	Assert(queue->head - queue->tail < n);
+	aiostream_queue[queue->first + queue->head++ % n] = index;
+}
+
+static AiostreamIo *
+take(AiostreamQueue *queue)
+{
+	return aiostream_io_by_index(aiostream_queue[queue->first +
+												 queue->tail++ % aiostream_engine->nhandles]);
+}
+
+/* How many workers may write at a time: all but one, and at least one */
+static int
+max_writing(void)
+{
+	return Max(1, aiostream_engine->nworkers - 1);
+}
+
+/* The queue that a worker is to take from next, or NULL */
+static AiostreamQueue *
+choose_queue(void)
+{
+	AiostreamEngineShared *shared = aiostream_engine;
+
+	if (!is_empty(&shared->reads))
+		return &shared->reads;
+	if (!is_empty(&shared->writes) && shared->nwriting < max_writing())
+		return &shared->writes;
+	return NULL;
+}
 
 /* ---- the owner's side ---- */
 
@@ -74,9 +121,9 @@ worker_submit(AiostreamIo *io)
 		}
 		return false;
 	}
-	Assert(shared->queue_head - shared->queue_tail < (uint32) shared->nhandles);
-	aiostream_queue[shared->queue_head++ % shared->nhandles] = io->index;
-	latch = pick_idle();
+	put(io->op == AIOSTREAM_OP_WRITE ? &shared->writes : &shared->reads, io->index);
+	if (choose_queue() != NULL)
+		latch = pick_idle();
 	LWLockRelease(&shared->queue_lock);
 	if (latch != NULL)
 		SetLatch(latch);
@@ -102,15 +149,12 @@ const AiostreamMethod aiostream_method_worker = {
 
 /* ---- the worker's side ---- */
 
-/*
- * All workers but one, and at least one: writes may take long, and reads queue
- * behind them.
- */
+/* As many as keep the writing workers busy until somebody comes with more */
 bool
 aiostream_engine_write_ok(void)
 {
-	return pg_atomic_read_u32(&aiostream_engine->writes) <
-		(uint32) Max(1, aiostream_engine->nworkers - 1);
+	return pg_atomic_read_u32(&aiostream_engine->nwrites) <
+		(uint32) (max_writing() * AIOSTREAM_WRITES_A_WORKER);
 }
 
 bool
@@ -220,51 +264,70 @@ aiostream_engine_worker_idle(void)
 	}
 }
 
-/*
- * Execute one read of the queue.  False if it is empty: then this worker is
- * marked idle and its latch will be set by the next read.
- */
-bool
-aiostream_engine_worker_run_one(void)
+static void
+run_write(AiostreamIo *io)
 {
-	AiostreamEngineShared *shared = aiostream_engine;
-	AiostreamIo *io;
-	Latch	   *more = NULL;
+	aiostream_io_execute_write(io, open_cached(io));
+
+	LWLockAcquire(&aiostream_engine->queue_lock, LW_EXCLUSIVE);
+	Assert(aiostream_engine->nwriting > 0);
+	aiostream_engine->nwriting--;
+	LWLockRelease(&aiostream_engine->queue_lock);
+}
+
+static void
+run_read(AiostreamIo *io)
+{
 	int			fd;
 	int32		result;
 
-	LWLockAcquire(&shared->queue_lock, LW_EXCLUSIVE);
-	if (shared->queue_head == shared->queue_tail)
-	{
-		if (my_slot >= 0)
-			shared->workers[my_slot].idle = true;
-		LWLockRelease(&shared->queue_lock);
-		return false;
-	}
-	if (my_slot >= 0)
-		shared->workers[my_slot].idle = false;
-	io = aiostream_io_by_index(aiostream_queue[shared->queue_tail++ % shared->nhandles]);
-	if (shared->queue_head != shared->queue_tail)
-		more = pick_idle();
-	LWLockRelease(&shared->queue_lock);
-	if (more != NULL)
-		SetLatch(more);
-
-	if (io->op == AIOSTREAM_OP_WRITE)
-	{
-		aiostream_io_execute_write(io, open_cached(io));
-		return true;
-	}
 	aiostream_fault_pause(AIOSTREAM_FAULT_WORKER_READ);
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_READ);
 	fd = open_cached(io);
 	result = fd < 0 ? -errno : aiostream_io_execute(io, fd);
 	pgstat_report_wait_end();
 	aiostream_io_complete(io, result);
+}
+
+/*
+ * Execute what is first in a queue.  False if there is nothing for this worker:
+ * then it is marked idle, and its latch will be set by what comes next.  Whoever
+ * ends a write comes back for the next one.
+ */
+bool
+aiostream_engine_worker_run_one(void)
+{
+	AiostreamEngineShared *shared = aiostream_engine;
+	AiostreamQueue *queue;
+	AiostreamIo *io;
+	Latch	   *more = NULL;
+
+	LWLockAcquire(&shared->queue_lock, LW_EXCLUSIVE);
+	queue = choose_queue();
+	if (my_slot >= 0)
+		shared->workers[my_slot].idle = queue == NULL;
+	if (queue == NULL)
+	{
+		LWLockRelease(&shared->queue_lock);
+		return false;
+	}
+	io = take(queue);
+	if (io->op == AIOSTREAM_OP_WRITE)
+		shared->nwriting++;
+	if (choose_queue() != NULL)
+		more = pick_idle();
+	LWLockRelease(&shared->queue_lock);
+	if (more != NULL)
+		SetLatch(more);
+
+	if (io->op == AIOSTREAM_OP_WRITE)
+		run_write(io);
+	else
+		run_read(io);
 	return true;
 }
 
-/* The worker stops.  The last one empties the queue. */
+/* The worker stops.  The last one empties the queues. */
 void
 aiostream_engine_worker_detach(void)
 {
@@ -275,7 +338,7 @@ aiostream_engine_worker_detach(void)
 	for (;;)
 	{
 		LWLockAcquire(&shared->queue_lock, LW_EXCLUSIVE);
-		if (shared->nworkers > 1 || shared->queue_head == shared->queue_tail)
+		if (shared->nworkers > 1 || (is_empty(&shared->reads) && is_empty(&shared->writes)))
 			break;
 		LWLockRelease(&shared->queue_lock);
 		aiostream_engine_worker_run_one();
@@ -287,7 +350,7 @@ aiostream_engine_worker_detach(void)
 	my_slot = -1;
 	{
 		/* we may have been the one woken for what is in the queue */
-		Latch	   *latch = shared->queue_head != shared->queue_tail ? pick_idle() : NULL;
+		Latch	   *latch = choose_queue() != NULL ? pick_idle() : NULL;
 
 		LWLockRelease(&shared->queue_lock);
 		if (latch != NULL)

@@ -52,7 +52,7 @@ aiostream_engine_shmem_size(void)
 
 	size = add_size(size, mul_size(count_handles(), sizeof(AiostreamIo)));
 	size = add_size(size, mul_size(MaxBackends, sizeof(AiostreamProcessPadded)));
-	size = add_size(size, mul_size(count_handles(), sizeof(uint32)));
+	size = add_size(size, mul_size(count_handles(), 2 * sizeof(uint32)));
 	size = add_size(size, rings_size());
 	return add_size(size, 5 * PG_CACHE_LINE_SIZE);
 }
@@ -75,7 +75,8 @@ init_shared(int tranche)
 	pg_atomic_init_u32(&shared->reaper_open, 0);
 	pg_atomic_init_u32(&shared->reaper_asleep, 0);
 	pg_atomic_init_u32(&shared->workers_wanted, 0);
-	pg_atomic_init_u32(&shared->writes, 0);
+	pg_atomic_init_u32(&shared->nwrites, 0);
+	shared->writes.first = shared->nhandles;
 	LWLockInitialize(&shared->queue_lock, tranche);
 
 	for (int i = 0; i < shared->nhandles; i++)
@@ -119,7 +120,7 @@ aiostream_engine_shmem_init(bool found)
 										  mul_size(MaxBackends, sizeof(AiostreamProcessPadded)),
 										  &found_one);
 	aiostream_queue = ShmemInitStruct("aiostream queue",
-									  mul_size(count_handles(), sizeof(uint32)),
+									  mul_size(count_handles(), 2 * sizeof(uint32)),
 									  &found_one);
 	aiostream_rings = NULL;
 	if (rings_size() > 0)

@@ -137,7 +137,14 @@ follow_pass(AiostreamFollowed *table, const AiostreamVacuumProgress *pass,
 		return;
 	stream = aiostream_stream_begin(ahead->rel, MAIN_FORKNUM, ahead->end, table->heap_ring,
 									next_block, ahead, 0, &options);
-	behind = aiostream_write_behind_begin(table, ahead->rel, ahead->end, ahead->next);
+
+	/*
+	 * with indexes, pages that the first pass dirties are the second one's,
+	 * too
+	 */
+	behind = aiostream_write_behind_begin(table, ahead->rel, ahead->end, ahead->next,
+										  pass->phase == PROGRESS_VACUUM_PHASE_SCAN_HEAP &&
+										  ahead->rel->rd_rel->relhasindex);
 	while (aiostream_followed_same_pass(table, pass))
 	{
 		BlockNumber at = position(&table->now);
@@ -160,7 +167,7 @@ follow_pass(AiostreamFollowed *table, const AiostreamVacuumProgress *pass,
 		if (behind == NULL && aiostream_stream_ended(stream) &&
 			!aiostream_stream_reading(stream))
 			break;
-		if (!aiostream_stream_wait_oldest(stream))
+		if (!aiostream_stream_wait_read(stream))
 			aiostream_follower_nap(1);
 	}
 	aiostream_stream_get_stats(stream, &stats);

@@ -198,7 +198,7 @@ open_window(IndexPass *pass)
 	window->stream = aiostream_stream_begin(rel, MAIN_FORKNUM, window->end,
 											pass->table->index_rings[ring],
 											next_block, window, 0, &options);
-	window->behind = aiostream_write_behind_begin(pass->table, rel, window->end, 0);
+	window->behind = aiostream_write_behind_begin(pass->table, rel, window->end, 0, false);
 	found_vacuum(window);
 	pass->windows[pass->nopen++] = window;
 }
@@ -344,6 +344,18 @@ report(IndexPass *pass)
 							  distance, blocks_read, blocks_written);
 }
 
+/* Wait for a read in flight, if there is one. */
+static bool
+wait_read(IndexPass *pass)
+{
+	for (int i = 0; i < pass->nopen; i++)
+	{
+		if (aiostream_stream_wait_read(pass->windows[i]->stream))
+			return true;
+	}
+	return false;
+}
+
 void
 aiostream_follow_indexes(AiostreamFollowed *table)
 {
@@ -360,7 +372,7 @@ aiostream_follow_indexes(AiostreamFollowed *table)
 	{
 		advance(&pass);
 		report(&pass);
-		if (pass.nopen == 0 || !aiostream_stream_wait_oldest(pass.windows[0]->stream))
+		if (!wait_read(&pass))
 			aiostream_follower_nap(1);
 	}
 	while (pass.nopen > 0)

@@ -144,7 +144,8 @@ typedef struct AiostreamWriteBehind AiostreamWriteBehind;
 extern AiostreamWriteBehind *aiostream_write_behind_begin(AiostreamFollowed *table,
 														  Relation rel,
 														  BlockNumber nblocks,
-														  BlockNumber start);
+														  BlockNumber start,
+														  bool dirtied_again);
 
 /* The vacuum is done with the blocks before "at".  Does not wait. */
 extern void aiostream_write_behind_advance(AiostreamWriteBehind *behind, BlockNumber at);

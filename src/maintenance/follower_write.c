@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "maintenance/follower_internal.h"
 #include "miscadmin.h"
 
@@ -19,7 +20,7 @@
 #define SKIPPED_BLOCKS	4096
 
 /* Part of a ring that may be on its way to the disk */
-#define RING_IN_WRITING 8
+#define RING_IN_WRITING 4
 
 struct AiostreamWriteBehind
 {
@@ -29,7 +30,7 @@ struct AiostreamWriteBehind
 
 AiostreamWriteBehind *
 aiostream_write_behind_begin(AiostreamFollowed *table, Relation rel,
-							 BlockNumber nblocks, BlockNumber start)
+							 BlockNumber nblocks, BlockNumber start, bool dirtied_again)
 {
 	AiostreamWriteBehind *behind;
 
@@ -37,7 +38,7 @@ aiostream_write_behind_begin(AiostreamFollowed *table, Relation rel,
 		return NULL;
 	behind = palloc0(sizeof(AiostreamWriteBehind));
 	behind->stream = aiostream_write_stream_begin(rel, MAIN_FORKNUM, nblocks,
-												  table->order->combine);
+												  table->order->combine, dirtied_again);
 	behind->at = start;
 	aiostream_write_stream_restart(behind->stream, start);
 	return behind;
@@ -51,7 +52,10 @@ aiostream_write_behind_advance(AiostreamWriteBehind *behind, BlockNumber at)
 	if (at > behind->at && at - behind->at > SKIPPED_BLOCKS)
 		aiostream_write_stream_restart(behind->stream, at);
 	if (at > behind->at)
+	{
 		behind->at = at;
+		XLogSetAsyncXactLSN(GetXLogInsertRecPtr());
+	}
 	(void) aiostream_write_stream_advance(behind->stream, behind->at, false);
 }
 

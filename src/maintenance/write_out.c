@@ -42,7 +42,7 @@ static int64
 write_fork(Relation rel, ForkNumber fork)
 {
 	BlockNumber nblocks = RelationGetNumberOfBlocksInFork(rel, fork);
-	AiostreamWriteStream *stream = aiostream_write_stream_begin(rel, fork, nblocks, -1);
+	AiostreamWriteStream *stream = aiostream_write_stream_begin(rel, fork, nblocks, -1, false);
 	int64		written;
 
 	for (;;)

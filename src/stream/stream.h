@@ -161,11 +161,15 @@ extern void aiostream_stream_shmem_init(bool found);
  */
 typedef struct AiostreamWriteStream AiostreamWriteStream;
 
-/* combine: blocks a request, or -1: as the GUC says */
+/*
+ * combine: blocks a request, or -1: as the GUC says.  dirtied_again: what is written
+ * will soon be dirtied and written again, so the disk is not told to start.
+ */
 extern AiostreamWriteStream *aiostream_write_stream_begin(Relation rel,
 														  ForkNumber fork,
 														  BlockNumber nblocks,
-														  int combine);
+														  int combine,
+														  bool dirtied_again);
 
 /* The process begins again at block "next". */
 extern void aiostream_write_stream_restart(AiostreamWriteStream *stream,
@@ -244,6 +248,12 @@ extern bool aiostream_stream_wait_oldest(AiostreamStream *stream);
 
 /* Is a read of the stream in flight? */
 extern bool aiostream_stream_reading(AiostreamStream *stream);
+
+/*
+ * If one is, wait for the oldest and return true: others wait for its pages, and
+ * nobody publishes them sooner.  Raises interrupts only.
+ */
+extern bool aiostream_stream_wait_read(AiostreamStream *stream);
 
 /* A ring of n buffers that are used again even if dirty, or NULL; see buffer.h. */
 extern BufferAccessStrategy aiostream_stream_vacuum_ring(int n);

@@ -97,6 +97,15 @@ aiostream_stream_reading(AiostreamStream *stream)
 	return aiostream_stream_inflight(stream) > 0;
 }
 
+bool
+aiostream_stream_wait_read(AiostreamStream *stream)
+{
+	if (aiostream_stream_inflight(stream) == 0)
+		return false;
+	aiostream_io_wait(stream->ios[stream->io_head % AIOSTREAM_MAX_CONCURRENCY]);
+	return true;
+}
+
 BufferAccessStrategy
 aiostream_stream_vacuum_ring(int n)
 {

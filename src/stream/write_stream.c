@@ -30,7 +30,7 @@ struct AiostreamWriteStream
 
 AiostreamWriteStream *
 aiostream_write_stream_begin(Relation rel, ForkNumber fork, BlockNumber nblocks,
-							 int combine)
+							 int combine, bool dirtied_again)
 {
 	AiostreamWriteStream *stream = palloc0(sizeof(AiostreamWriteStream));
 	AiostreamTargetOptions options = {
@@ -38,6 +38,7 @@ aiostream_write_stream_begin(Relation rel, ForkNumber fork, BlockNumber nblocks,
 		.direct = AIOSTREAM_DIRECT_OFF,
 		.combine = combine < 0 ? aiostream_io_combine_limit : combine,
 		.concurrency = 1,
+		.dirtied_again = dirtied_again,
 	};
 
 	stream->target = aiostream_target_open(rel, fork, nblocks, NULL, &options);

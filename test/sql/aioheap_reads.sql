@@ -142,9 +142,9 @@ CLUSTER a USING a_r;
 SELECT times_read() >= 1 AS read;
 CLUSTER h USING h_r;
 SELECT same_order(), pg_relation_size('a') = pg_relation_size('h') AS same_size;
--- the scout is no scan of the index
+-- the scout is no scan of the index (rows that are only just dead may be in one of the two)
 SELECT pg_stat_force_next_flush();
-SELECT a.idx_scan, a.idx_tup_read = h.idx_tup_read AS same_tuples FROM pg_stat_user_indexes a, pg_stat_user_indexes h
+SELECT a.idx_scan, a.idx_tup_read < h.idx_tup_read * 1.5 AS read_once FROM pg_stat_user_indexes a, pg_stat_user_indexes h
 WHERE a.indexrelid = 'a_r'::regclass AND h.indexrelid = 'h_r'::regclass;
 CREATE INDEX a_gist ON a USING gist (point(r, k)); CREATE INDEX h_gist ON h USING gist (point(r, k));
 SELECT start();

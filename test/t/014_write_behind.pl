@@ -91,6 +91,29 @@ workers_run();
 	sound('WAL first');
 }
 
+# --- writes wait in line, reads pass them --------------------------------------------
+
+{
+	value($node, "CREATE TABLE u AS SELECT g AS id, repeat('u', 500) AS pad FROM generate_series(1, 20000) g; VACUUM (FREEZE) u; CHECKPOINT");
+	change();
+	arm($node, 'write_flush', 'pause');
+	my $writer = session($node);
+	launch($writer, "SELECT aiostream_write_out('t')");
+	paused($node, 'write_flush');
+	await($node, q{SELECT count(*) >= 3 FROM aiostream_ios WHERE state = 'submitted'}, 'several requests under way');
+	is(value($node, "SELECT aiostream_debug_fault_waiters('write_flush')"), 1, 'one of two workers executes a write');
+	value($node, "SELECT aiostream_evict('u')");
+	my $reads = counters($node)->{worker_reads};
+	elapsed_ok(20, 'a cold scan', sub { is(value($node, 'SELECT count(*) FROM u'), 20000, 'the other one reads') });
+	cmp_ok(counters($node)->{worker_reads}, '>', $reads, 'by way of the workers');
+	is(value($node, "SELECT aiostream_debug_fault_waiters('write_flush')"), 1, 'still only one of them writes');
+	disarm($node, 'write_flush');
+	cmp_ok(scalar(outcome($writer)), '>=', 200, 'then all is written');
+	leave($writer);
+	is(value($node, 'SELECT dirty()'), 0, 'and clean');
+	sound('in line');
+}
+
 # --- changed while it is written ------------------------------------------------
 
 {
