@@ -49,6 +49,7 @@ static const char *const fault_names[] = {
 	"short_read",
 	"read_again",
 	"ring_setup",
+	"ring_submit",
 	"no_handle",
 	"submitted",
 	"worker_read",

@@ -16,6 +16,7 @@ typedef enum AiostreamFaultPoint
 	AIOSTREAM_FAULT_SHORT_READ, /* completions lose their second half */
 	AIOSTREAM_FAULT_READ_AGAIN, /* completions become -EAGAIN, once each */
 	AIOSTREAM_FAULT_RING_SETUP, /* a backend's ring cannot be made */
+	AIOSTREAM_FAULT_RING_SUBMIT,	/* the kernel takes nothing from a ring */
 	AIOSTREAM_FAULT_NO_HANDLE,	/* the pool looks empty */
 	AIOSTREAM_FAULT_SUBMITTED,	/* pause: owner, after submit */
 	AIOSTREAM_FAULT_WORKER_READ,	/* pause: I/O worker, before its read */

@@ -46,7 +46,9 @@ struct AiostreamTarget
 	AiostreamSegment *segments;
 
 	/* the window asked about last; see pagecache.c */
-	BlockNumber window_start;	/* InvalidBlockNumber: none */
+	BlockNumber window_start;
+	BlockNumber window_blocks;	/* 0: none */
+	BlockNumber window_next;	/* size of the next one */
 	AiostreamCached window;
 
 	AiostreamReadCounters counters;

@@ -5,7 +5,9 @@
  * Asked once per window of the file: it costs 0.4 us where nothing is cached
  * and about 1 us a megabyte where everything is (measured), so a window of 2 MB
  * is cheap against reading it either way, and small enough to follow a
- * half-cached table.
+ * half-cached table.  Where nothing is cached, each window is twice as large as
+ * the one before: a scan that reads a page here and there would pay for a system
+ * call each time.
  */
 #include "postgres.h"
 
@@ -23,7 +25,10 @@
 
 /* blocks; divides a segment, so that a window lies in one file */
 #define WINDOW_BLOCKS (2 * 1024 * 1024 / BLCKSZ)
-StaticAssertDecl(RELSEG_SIZE % WINDOW_BLOCKS == 0, "window crosses segments");
+#define MAX_WINDOW_BLOCKS (32 * WINDOW_BLOCKS)
+StaticAssertDecl(RELSEG_SIZE % WINDOW_BLOCKS == 0 &&
+				 (RELSEG_SIZE % MAX_WINDOW_BLOCKS == 0 || MAX_WINDOW_BLOCKS % RELSEG_SIZE == 0),
+				 "window crosses segments");
 
 /* linux/mman.h of this age is not everywhere */
 typedef struct CachestatRange
@@ -80,35 +85,49 @@ aiostream_pagecache_available(void)
 	return available == 1;
 }
 
+/* Ask about the window of so many blocks that blkno is in; false: no answer. */
+static bool
+ask_window(AiostreamTarget *target, BlockNumber blkno, BlockNumber blocks,
+		   uint64 *bytes)
+{
+	AiostreamFile *file = aiostream_segment_file(target, blkno, false);
+	int			fd = file == NULL ? -1 : aiostream_file_fd(file);
+
+	target->window_start = blkno - blkno % blocks;
+	target->window_blocks = Min(blocks, target->nblocks - target->window_start);
+	return fd >= 0 &&
+		ask_kernel(fd, (uint64) (target->window_start % RELSEG_SIZE) * BLCKSZ,
+				   (uint64) target->window_blocks * BLCKSZ, bytes);
+}
+
 AiostreamCached
 aiostream_pagecache_ask(AiostreamTarget *target, BlockNumber blkno)
 {
-	BlockNumber start = blkno - blkno % WINDOW_BLOCKS;
-	BlockNumber n = Min(WINDOW_BLOCKS, target->nblocks - start);
-	AiostreamFile *file;
-	uint64		bytes;
-	int			fd;
+	BlockNumber blocks = Max(target->window_next, WINDOW_BLOCKS);
+	bool		answered;
+	uint64		bytes = 0;
+	uint64		all;
 
-	if (start == target->window_start)
+	if (blkno >= target->window_start &&
+		blkno - target->window_start < target->window_blocks)
 		return target->window;
 
-	target->window_start = start;
 	target->window = AIOSTREAM_CACHED_UNKNOWN;
-	file = aiostream_segment_file(target, blkno, false);
-	fd = file == NULL ? -1 : aiostream_file_fd(file);
-	if (fd >= 0 &&
-		ask_kernel(fd, (uint64) (start % RELSEG_SIZE) * BLCKSZ,
-				   (uint64) n * BLCKSZ, &bytes))
-	{
-		uint64		all = (uint64) n * BLCKSZ;
+	answered = ask_window(target, blkno, blocks, &bytes);
+	if (answered && bytes > 0 && blocks > WINDOW_BLOCKS)
+		answered = ask_window(target, blkno, WINDOW_BLOCKS, &bytes);
+	target->window_next = answered && bytes == 0 ?
+		Min(2 * blocks, Min(MAX_WINDOW_BLOCKS, RELSEG_SIZE)) : WINDOW_BLOCKS;
+	if (!answered)
+		return AIOSTREAM_CACHED_UNKNOWN;
 
-		if (bytes >= all)
-			target->window = AIOSTREAM_CACHED_ALL;
-		else if (bytes >= all / 2)
-			target->window = AIOSTREAM_CACHED_MOSTLY;
-		else
-			target->window = AIOSTREAM_CACHED_LITTLE;
-	}
+	all = (uint64) target->window_blocks * BLCKSZ;
+	if (bytes >= all)
+		target->window = AIOSTREAM_CACHED_ALL;
+	else if (bytes >= all / 2)
+		target->window = AIOSTREAM_CACHED_MOSTLY;
+	else
+		target->window = AIOSTREAM_CACHED_LITTLE;
 	return target->window;
 }
 

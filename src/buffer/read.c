@@ -18,7 +18,7 @@
  *
  * Invariants
  *	1. A buffer that is claimed is in exactly one submitted read, or control
- *	   is still inside aiostream_target_read.
+ *	   is still inside aiostream_target_read, or of a batch (engine.h).
  *	2. From claim to publication the I/O owns one raw pin and
  *	   BM_IO_IN_PROGRESS; nobody owns anything afterwards.
  *	3. The relation is locked, and the blocks lie below its length read under
@@ -247,7 +247,7 @@ read_run(AiostreamTarget *target, BlockNumber start, int n, const bool *wanted,
 		out[i].io = ref;
 		out[i].hit = false;
 	}
-	if (run.n > 0)
+	if (run.n > 0 && !aiostream_io_batching())
 		aiostream_fault_pause(AIOSTREAM_FAULT_SUBMITTED);
 	*stalled = run.n == 0 && why == AIOSTREAM_CLAIM_NO_VICTIM;
 	return run.n;

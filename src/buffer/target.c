@@ -49,7 +49,6 @@ aiostream_target_open(Relation rel, ForkNumber fork, BlockNumber nblocks,
 	target->path = relpathperm(target->rnode, fork);
 	target->nsegments = nblocks / RELSEG_SIZE + 1;
 	target->segments = palloc0(target->nsegments * sizeof(AiostreamSegment));
-	target->window_start = InvalidBlockNumber;
 	MemoryContextSwitchTo(old);
 	return target;
 }

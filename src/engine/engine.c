@@ -340,6 +340,17 @@ begin_submit(AiostreamIo *io, AiostreamFile *file, off_t offset)
 	return ref;
 }
 
+/* io_uring had taken it, but the kernel did not: a worker, or this process, does it. */
+void
+aiostream_io_submit_elsewhere(AiostreamIo *io)
+{
+	io->method = AIOSTREAM_METHOD_WORKER;
+	if (aiostream_method_worker.submit(io))
+		return;
+	io->method = AIOSTREAM_METHOD_SYNC;
+	(void) aiostream_method_sync.submit(io);
+}
+
 /* To a worker, if there is one and it is wanted, else executed on the spot */
 static AiostreamIoRef
 submit_or_execute(AiostreamIo *io, AiostreamIoRef ref, bool worker)
@@ -382,6 +393,28 @@ aiostream_io_submit(AiostreamIo *io, AiostreamFile *file, off_t offset,
 		method = AIOSTREAM_METHOD_WORKER;
 	}
 	return submit_or_execute(io, ref, method == AIOSTREAM_METHOD_WORKER);
+}
+
+static bool batching = false;
+
+bool
+aiostream_io_batching(void)
+{
+	return batching;
+}
+
+void
+aiostream_io_batch_begin(void)
+{
+	batching = true;
+	aiostream_uring_set_batching(true);
+}
+
+void
+aiostream_io_batch_end(void)
+{
+	batching = false;
+	aiostream_uring_set_batching(false);
 }
 
 AiostreamIoRef
@@ -528,15 +561,14 @@ wait_at_exit(AiostreamIoRef ref)
 void
 aiostream_io_drain(void)
 {
-	if (aiostream_io_inflight() == 0)
-	{
-		nown = 0;
-		return;
-	}
 	HOLD_INTERRUPTS();
+	aiostream_io_batch_end();	/* left by an error, maybe */
+	if (aiostream_io_inflight() == 0)
+		nown = 0;
 	for (int i = 0; i < nown; i++)
 	{
-		if (proc_exit_inprogress && own[i].method == AIOSTREAM_METHOD_WORKER)
+		if (proc_exit_inprogress && !aiostream_io_done(own[i]) &&
+			aiostream_io_by_index(own[i].index)->method == AIOSTREAM_METHOD_WORKER)
 			wait_at_exit(own[i]);
 		else
 			aiostream_io_wait(own[i]);

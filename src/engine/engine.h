@@ -134,6 +134,17 @@ extern int32 aiostream_io_extra(const AiostreamIo *io);
 extern AiostreamIoRef aiostream_io_submit(AiostreamIo *io, AiostreamFile *file,
 										  off_t offset, AiostreamMethodId method);
 
+/*
+ * Between _begin and _end, reads that io_uring takes may be held back, to go to the
+ * kernel together.  Whatever waits for one in this process sends them all first; so
+ * do the end of a (sub)transaction and of the process, and after an error there
+ * is no need for _end.  Others may be waiting for their pages: nothing is to be
+ * waited for in between that depends on them.
+ */
+extern void aiostream_io_batch_begin(void);
+extern void aiostream_io_batch_end(void);
+extern bool aiostream_io_batching(void);
+
 /* --- one write --- */
 /* Notes for the writer: at most AIOSTREAM_NOTES_LEN bytes */
 #define AIOSTREAM_NOTES_LEN 24

@@ -186,6 +186,7 @@ extern AiostreamProcess *aiostream_my_process;	/* NULL until first use */
 extern void aiostream_io_complete(AiostreamIo *io, int32 result);
 extern AiostreamIo *aiostream_io_by_index(uint32 index);
 extern AiostreamIoRef aiostream_io_ref(AiostreamIo *io);
+extern void aiostream_io_submit_elsewhere(AiostreamIo *io);
 
 /* execute.c */
 extern int32 aiostream_io_execute(AiostreamIo *io, int fd);
@@ -214,6 +215,8 @@ extern int	aiostream_ring_consume(AiostreamProcess *process, int procno,
 /* method_uring.c */
 extern void aiostream_uring_poll(void);
 extern void aiostream_uring_exit(void);
+extern void aiostream_uring_set_batching(bool on);
+extern void aiostream_uring_flush(void);	/* what is queued to the kernel */
 extern bool aiostream_uring_resubmit(AiostreamIo *io);
 
 /* reap.c */

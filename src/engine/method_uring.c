@@ -10,6 +10,9 @@
  * While the owner sleeps in io_uring_enter, completions are its own: the
  * kernel counts those that arrive from then on, so that a reaper taking the
  * last one away would leave it asleep.  Hence owner_waiting.
+ *
+ * Reads of a batch are queued and go to the kernel together, at the batch's end or
+ * when this process is about to wait: a system call and a doorbell for all of them.
  */
 #include "postgres.h"
 
@@ -37,6 +40,11 @@ typedef enum RingState
 
 static RingState ring_state = RING_NONE;
 static struct io_uring ring;
+
+/* Reads with an SQE that have not gone to the kernel yet: while batching */
+static bool batching = false;
+static AiostreamIo *queued[AIOSTREAM_RING_ENTRIES];
+static int	nqueued = 0;
 
 /* Make this process's ring; false if that fails, once and for all. */
 static bool
@@ -88,12 +96,9 @@ make_ring(void)
 	return false;
 }
 
-/*
- * Put one SQE for what is left of the read into the ring and submit it.
- * False: the kernel would not take it, and the ring is as before.
- */
+/* Put an SQE for what is left of the read into the ring; false: no descriptor. */
 static bool
-send_read(AiostreamIo *io)
+queue_read(AiostreamIo *io)
 {
 	static struct iovec rest[AIOSTREAM_MAX_COMBINE];
 	struct io_uring_sqe *sqe;
@@ -107,33 +112,94 @@ send_read(AiostreamIo *io)
 	if (io->done > 0)
 	{
 		/* the kernel has copied it when submission returns */
+		Assert(nqueued == 0);
 		niov = aiostream_io_rest(io, rest);
 		iov = rest;
 	}
 
 	sqe = io_uring_get_sqe(&ring);
 	if (sqe == NULL)
-		return false;			/* cannot happen: each is submitted at once */
+		return false;			/* cannot happen: there is room, see below */
 	io_uring_prep_readv(sqe, fd, iov, niov, io->offset + io->done);
 	sqe->user_data = aiostream_uring_user_data(io->index, generation);
+	queued[nqueued++] = io;
+	return true;
+}
 
-	for (int attempt = 0; attempt < MAX_SUBMIT_ATTEMPTS; attempt++)
+/*
+ * Submit what is queued.  Returns how many of them, from the first on, the kernel
+ * has taken; the ring holds nothing of the others.
+ */
+static int
+submit_queued(void)
+{
+	int			taken = 0;
+	int			attempts = 0;
+
+	while (taken < nqueued)
 	{
-		int			ret = io_uring_submit(&ring);
+		int			ret;
 
-		if (ret == 1)
-			return true;
-		if (ret < 0 && ret != -EINTR && ret != -EAGAIN && ret != -EBUSY)
+		if (aiostream_fault(AIOSTREAM_FAULT_RING_SUBMIT))
+			break;
+		ret = io_uring_submit(&ring);
+		if (ret > 0)
+			taken += ret;
+		else if ((ret != 0 && ret != -EINTR && ret != -EAGAIN && ret != -EBUSY) ||
+				 ++attempts >= MAX_SUBMIT_ATTEMPTS)
 			break;
 	}
+	Assert(taken <= nqueued);
 
 	/*
 	 * Not taken: take it out of the ring again, or it would go out with the
 	 * next one.  Nobody else looks at the submission queue (no SQPOLL).
 	 */
-	ring.sq.sqe_head = ring.sq.sqe_tail = *ring.sq.khead;
-	io_uring_smp_store_release(ring.sq.ktail, ring.sq.sqe_tail);
-	return false;
+	if (taken < nqueued)
+	{
+		ring.sq.sqe_head = ring.sq.sqe_tail = *ring.sq.khead;
+		io_uring_smp_store_release(ring.sq.ktail, ring.sq.sqe_tail);
+	}
+	nqueued = 0;
+	return taken;
+}
+
+/* Send one read at once. False: the kernel would not take it. */
+static bool
+send_read(AiostreamIo *io)
+{
+	Assert(nqueued == 0);
+	return queue_read(io) && submit_queued() == 1;
+}
+
+void
+aiostream_uring_flush(void)
+{
+	AiostreamIo *ios[AIOSTREAM_RING_ENTRIES];
+	int			n = nqueued;
+	int			taken;
+
+	if (n == 0)
+		return;
+	memcpy(ios, queued, n * sizeof(ios[0]));
+	taken = submit_queued();
+	if (taken > 0)
+		aiostream_reaper_wake();
+
+	/* those taken may be anybody's by now, the others are still ours */
+	for (int i = taken; i < n; i++)
+	{
+		pg_atomic_fetch_sub_u32(&aiostream_engine->uring_inflight, 1);
+		aiostream_io_submit_elsewhere(ios[i]);
+	}
+}
+
+void
+aiostream_uring_set_batching(bool on)
+{
+	batching = on;
+	if (!on)
+		aiostream_uring_flush();
 }
 
 static bool
@@ -154,15 +220,21 @@ uring_submit(AiostreamIo *io)
 	 */
 	pg_atomic_fetch_add_u32(&aiostream_engine->uring_inflight, 1);
 	ok = aiostream_reaper_accepts();
-	if (ok)
+	if (ok && batching)
+	{
+		ok = queue_read(io);
+		if (nqueued == AIOSTREAM_RING_ENTRIES)
+			aiostream_uring_flush();
+	}
+	else if (ok)
 	{
 		/* The reaper may handle it before io_uring_submit even returns. */
 		ok = send_read(io);
+		if (ok)
+			aiostream_reaper_wake();
 	}
 	if (!ok)
 		pg_atomic_fetch_sub_u32(&aiostream_engine->uring_inflight, 1);
-	else
-		aiostream_reaper_wake();
 	return ok;
 }
 
@@ -184,6 +256,7 @@ aiostream_uring_poll(void)
 {
 	AiostreamProcess *me = aiostream_my_process;
 
+	aiostream_uring_flush();
 	if (ring_state != RING_READY || !aiostream_ring_pending(me, MyProc->pgprocno))
 		return;
 	LWLockAcquire(&me->ring_lock, LW_EXCLUSIVE);
@@ -197,6 +270,14 @@ uring_wait(AiostreamIoRef ref)
 	AiostreamProcess *me = aiostream_my_process;
 
 	Assert(ring_state == RING_READY);
+	aiostream_uring_flush();
+	if (aiostream_io_done(ref) ||
+		aiostream_io_by_index(ref.index)->method != AIOSTREAM_METHOD_IO_URING)
+	{
+		/* the kernel would not have it */
+		aiostream_method_worker.wait(ref);
+		return;
+	}
 	for (;;)
 	{
 		bool		done;
@@ -232,6 +313,7 @@ aiostream_uring_exit(void)
 {
 	AiostreamProcess *me = aiostream_my_process;
 
+	Assert(nqueued == 0);
 	if (ring_state != RING_READY)
 	{
 		ring_state = RING_CLOSED;

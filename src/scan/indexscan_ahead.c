@@ -75,7 +75,9 @@ struct AiostreamIndexFetch
 	bool		turned;			/* the consumer turned: none until the next
 								 * rescan */
 	ScanDirection direction;	/* of the last call; none since a rescan */
-	uint64		visits;			/* of blocks in mode CORE */
+	bool		quick;			/* core's own loop may do it: nothing to note,
+								 * and nothing was missed lately */
+	uint64		visits;			/* of blocks in mode CORE, but in quick calls */
 	uint64		last_miss;		/* the visit that missed last */
 	BlockNumber last_block;
 
@@ -101,10 +103,20 @@ struct AiostreamIndexFetch
 	AiostreamSweep *index_sweep;
 };
 
+/* In mode CORE.  An index-only scan, or a sweep, has more to do for each entry. */
+static bool
+may_be_quick(const AiostreamIndexFetch *fetch)
+{
+	return fetch->vmbuffer == NULL && !fetch->ahead &&
+		!(fetch->plan_flags & (AIOSTREAM_PLAN_SWEEP_TABLE | AIOSTREAM_PLAN_SWEEP_INDEX)) &&
+		fetch->visits - fetch->last_miss >= VISITS_BETWEEN_MISSES;
+}
+
 static void
 forget_misses(AiostreamIndexFetch *fetch)
 {
 	fetch->visits = fetch->last_miss + VISITS_BETWEEN_MISSES;
+	fetch->quick = may_be_quick(fetch);
 }
 
 AiostreamIndexFetch *
@@ -310,6 +322,7 @@ start_ahead(AiostreamIndexFetch *fetch, IndexScanDesc scan)
 	else
 		aiostream_stream_reset(fetch->stream);
 	fetch->ahead = true;
+	fetch->quick = false;
 	fetch->scan = scan;
 	fetch->at_end = false;
 	fetch->paused = false;
@@ -438,7 +451,10 @@ next_in_core(AiostreamIndexFetch *fetch, IndexScanDesc scan, ScanDirection direc
 
 	entry->recheck = scan->xs_recheck;
 	if (fetch->vmbuffer == NULL)
+	{
+		fetch->quick = may_be_quick(fetch);
 		return true;
+	}
 
 	/* an index-only scan wants the rest, too */
 	if (scan->xs_heap_continue)
@@ -447,6 +463,29 @@ next_in_core(AiostreamIndexFetch *fetch, IndexScanDesc scan, ScanDirection direc
 	entry->itup = scan->xs_itup;
 	entry->hitup = scan->xs_hitup;
 	return true;
+}
+
+/*
+ * The hot path: core's own loop.  Should it have read a page, that counts as a miss,
+ * be it the index's, and the next entries are looked at one by one.
+ */
+static inline bool
+next_quickly(AiostreamIndexFetch *fetch, IndexScanDesc scan, ScanDirection direction,
+			 TupleTableSlot *slot, AiostreamIndexEntry *entry)
+{
+	int64		reads = pgBufferUsage.shared_blks_read;
+	bool		found;
+
+	CHECK_FOR_INTERRUPTS();
+	found = index_getnext_slot(scan, direction, slot);
+	if (unlikely(pgBufferUsage.shared_blks_read != reads))
+	{
+		fetch->last_miss = fetch->visits;
+		fetch->last_block = ItemPointerGetBlockNumberNoCheck(&scan->xs_heaptid);
+		fetch->quick = false;
+	}
+	entry->recheck = scan->xs_recheck;
+	return found;
 }
 
 /*
@@ -526,6 +565,9 @@ aiostream_indexfetch_next(AiostreamIndexFetch *fetch, IndexScanDesc scan,
 						  ScanDirection direction, TupleTableSlot *slot,
 						  AiostreamIndexEntry *entry, double *heap_fetches)
 {
+	if (likely(fetch->quick && direction == fetch->direction))
+		return next_quickly(fetch, scan, direction, slot, entry);
+
 	if (unlikely(direction != fetch->direction))
 	{
 		/* the first call since a rescan, or the consumer turns round */
@@ -561,6 +603,7 @@ aiostream_indexfetch_rescan(AiostreamIndexFetch *fetch)
 											 * once */
 	}
 	fetch->wanted = aiostream_debug_force_nodes != 0;
+	fetch->quick = !fetch->wanted && may_be_quick(fetch);
 	fetch->turned = false;
 	fetch->direction = NoMovementScanDirection;
 }

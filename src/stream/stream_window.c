@@ -18,8 +18,10 @@
  */
 #include "postgres.h"
 
+#include "faults.h"
 #include "stream/stream_internal.h"
 
+#include "miscadmin.h"
 #include "utils/memutils.h"
 
 typedef struct AiostreamWindowBlock
@@ -252,15 +254,24 @@ static bool
 ask_runs(AiostreamStream *stream)
 {
 	AiostreamWindow *window = stream->window;
+	uint64		before = aiostream_target_counters(stream->target)->ios;
 
-	while (window->next_run < window->nruns)
-	{
-		if (aiostream_stream_inflight(stream) >= stream->options.concurrency ||
-			!ask_window_run(stream, &window->runs[window->next_run]))
-			return false;
+	/*
+	 * Mostly they are single blocks, and many at a time.  No interrupt: its
+	 * handler might want one of them, before it has gone out.
+	 */
+	HOLD_INTERRUPTS();
+	aiostream_io_batch_begin();
+	while (window->next_run < window->nruns &&
+		   aiostream_stream_inflight(stream) < stream->options.concurrency &&
+		   ask_window_run(stream, &window->runs[window->next_run]))
 		window->next_run++;
-	}
-	return true;
+	aiostream_io_batch_end();
+	RESUME_INTERRUPTS();
+
+	if (aiostream_target_counters(stream->target)->ios != before)
+		aiostream_fault_pause(AIOSTREAM_FAULT_SUBMITTED);
+	return window->next_run >= window->nruns;
 }
 
 /*

@@ -217,6 +217,33 @@ SKIP:
 	is($counters->{sync_reads}, $counters->{reads}, 'no ring, no workers: on the spot');
 }
 
+# --- a ring that the kernel takes nothing from -------------------------------
+
+restart_with($node, 'aiostream.io_method' => 'auto', max_worker_processes => 8);
+SKIP:
+{
+	skip 'io_uring does not work here', 1 if $best ne 'io_uring';
+	# by index: single pages, which go to the kernel many at a time
+	my $sparse = q{SET enable_seqscan = off; SET enable_indexscan = off; SET aiostream.enable_indexscan = off;
+		SELECT count(*), sum(x), sum(length(pad)) FROM h WHERE x BETWEEN 500 AND 505};
+	value($node, 'CREATE INDEX h_x ON h (x); ANALYZE h');
+	my $right = value($node, "SET aiostream.enable = off; $sparse");
+	foreach my $action ('fail', 'fail 1', 'fail 3')
+	{
+		my $what = "the kernel takes nothing, $action";
+		my $cold = q{SET aiostream.direct_io = on; SET aiostream.debug_force_nodes = on;
+			SELECT aiostream_evict('h'), aiostream_stat_reset() \\g /dev/null
+		};
+		arm($node, 'ring_submit', $action);
+		is(value($node, "$cold $sparse"), $right, "$what: right answer");
+		my $counters = counters($node);
+		cmp_ok($counters->{worker_reads} + $counters->{sync_reads}, '>', 0, "$what: others read") or diag explain $counters;
+		is($counters->{io_uring_reads} > 0 ? 't' : 'f', $action eq 'fail' ? 'f' : 't', "$what: the rest by io_uring") or diag explain $counters;
+		nothing_left($node, $what);
+		disarm($node, 'ring_submit');
+	}
+}
+
 # --- no handle -------------------------------------------------------------
 
 restart_with($node, 'aiostream.io_method' => 'auto', max_worker_processes => 8);
