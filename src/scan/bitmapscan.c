@@ -63,7 +63,8 @@ typedef struct AiostreamBitmapScanState
 	BlockNumber stream_nblocks; /* length that it was told */
 	MemoryContext cxt;
 	TBMIterateResult *page;		/* current page, or NULL */
-	TBMIterateResult *unstreamed;	/* place for it without a stream */
+	TBMIterateResult *taken;	/* place for one that came from the queue */
+	MemoryContext rows_cxt;		/* for QueuedPage, or NULL */
 
 	int			plan_flags;		/* AIOSTREAM_PLAN_... */
 	uint64		consumed;		/* pages, in all rounds */
@@ -73,6 +74,19 @@ typedef struct AiostreamBitmapScanState
 	AiostreamStreamStats past;	/* of streams that have ended */
 	AiostreamStreamStats workers;	/* leader: collected */
 } AiostreamBitmapScanState;
+
+/*
+ * A page in the stream's queue.  Hundreds of them are, and most name a few rows: room
+ * for all that a page can have would be more memory than the CPU's cache has.
+ */
+#define FEW_ROWS	24
+typedef struct QueuedPage
+{
+	OffsetNumber *many;			/* where there are more, or NULL */
+	int			ntuples;		/* -1: all there may be (lossy) */
+	bool		recheck;
+	OffsetNumber few[FEW_ROWS];
+} QueuedPage;
 
 #define PAGE_RESULT_SIZE \
 	(offsetof(TBMIterateResult, offsets) + MaxHeapTuplesPerPage * sizeof(OffsetNumber))
@@ -156,15 +170,18 @@ end_bitmap(AiostreamBitmapScanState *state)
 	state->bitmap = NULL;
 	state->started = false;
 	state->page = NULL;
+	/* nothing is queued any more */
+	if (state->rows_cxt != NULL)
+		MemoryContextReset(state->rows_cxt);
 }
 
 /*
- * The bitmap's next page that the scan can see, copied to *result; false at
- * the end.  Pages behind the end of the table as the scan knows it hold nothing
- * for its snapshot.
+ * The bitmap's next page that the scan can see, or NULL; valid until the next call.
+ * Pages behind the end of the table as the scan knows it hold nothing for its
+ * snapshot.
  */
-static bool
-next_bitmap_page(AiostreamBitmapScanState *state, TBMIterateResult *result)
+static TBMIterateResult *
+next_bitmap_page(AiostreamBitmapScanState *state)
 {
 	HeapScanDesc scan = (HeapScanDesc) state->css.ss.ss_currentScanDesc;
 	TBMIterateResult *page;
@@ -174,26 +191,55 @@ next_bitmap_page(AiostreamBitmapScanState *state, TBMIterateResult *result)
 		page = state->iterator != NULL ? tbm_iterate(state->iterator) :
 			tbm_shared_iterate(state->shared_iterator);
 		if (page == NULL)
-			return false;
+			return NULL;
 		if (page->ntuples >= 0)
 			state->exact_pages++;
 		else
 			state->lossy_pages++;
 	} while (page->blockno >= scan->rs_nblocks);
-
-	memcpy(result, page, offsetof(TBMIterateResult, offsets) +
-		   Max(page->ntuples, 0) * sizeof(OffsetNumber));
-	return true;
+	return page;
 }
 
 static BlockNumber
 next_stream_block(AiostreamStream *stream, void *callback_private, void *per_block)
 {
-	TBMIterateResult *result = per_block;
+	AiostreamBitmapScanState *state = (AiostreamBitmapScanState *) callback_private;
+	QueuedPage *queued = per_block;
+	TBMIterateResult *page = next_bitmap_page(state);
+	OffsetNumber *rows = queued->few;
 
-	if (!next_bitmap_page((AiostreamBitmapScanState *) callback_private, result))
+	if (page == NULL)
 		return InvalidBlockNumber;
-	return result->blockno;
+	queued->ntuples = page->ntuples;
+	queued->recheck = page->recheck;
+	queued->many = NULL;
+	if (page->ntuples > FEW_ROWS)
+	{
+		if (state->rows_cxt == NULL)
+			state->rows_cxt = AllocSetContextCreate(state->cxt, "aiostream bitmap pages",
+													ALLOCSET_DEFAULT_SIZES);
+		rows = queued->many = MemoryContextAlloc(state->rows_cxt,
+												 page->ntuples * sizeof(OffsetNumber));
+	}
+	memcpy(rows, page->offsets, Max(page->ntuples, 0) * sizeof(OffsetNumber));
+	return page->blockno;
+}
+
+/* A page's turn has come. */
+static TBMIterateResult *
+take_page(AiostreamBitmapScanState *state, BlockNumber blkno, QueuedPage *queued)
+{
+	TBMIterateResult *page = state->taken;
+
+	page->blockno = blkno;
+	page->ntuples = queued->ntuples;
+	page->recheck = queued->recheck;
+	memcpy(page->offsets, queued->many != NULL ? queued->many : queued->few,
+		   Max(queued->ntuples, 0) * sizeof(OffsetNumber));
+	if (queued->many != NULL)
+		pfree(queued->many);
+	queued->many = NULL;
+	return page;
 }
 
 /* ------------------------------------------------------------------------
@@ -241,15 +287,13 @@ start_scan(AiostreamBitmapScanState *state)
 			state->stream = aiostream_stream_begin(ss->ss_currentRelation, MAIN_FORKNUM,
 												   scan->rs_nblocks, NULL,
 												   next_stream_block, state,
-												   PAGE_RESULT_SIZE, &options);
+												   sizeof(QueuedPage), &options);
+			if (state->taken == NULL)
+				state->taken = palloc(PAGE_RESULT_SIZE);
 		}
 	}
 	else
-	{
 		stop_stream(state);
-		if (state->unstreamed == NULL)
-			state->unstreamed = palloc(PAGE_RESULT_SIZE);
-	}
 	MemoryContextSwitchTo(old);
 }
 
@@ -271,9 +315,9 @@ step_page(AiostreamBitmapScanState *state)
 		state->page = NULL;
 		if (state->stream == NULL)
 		{
-			if (!next_bitmap_page(state, state->unstreamed))
+			state->page = next_bitmap_page(state);
+			if (state->page == NULL)
 				return false;
-			state->page = state->unstreamed;
 			if (table_scan_bitmap_next_block(scan, state->page))
 				return true;
 			continue;
@@ -286,8 +330,7 @@ step_page(AiostreamBitmapScanState *state)
 		if (!aiostream_stream_next(state->stream, &blkno, &pinned, &per_block))
 			return false;
 		state->consumed++;
-		state->page = (TBMIterateResult *) per_block;
-		Assert(state->page->blockno == blkno);
+		state->page = take_page(state, blkno, (QueuedPage *) per_block);
 
 		/* not pinned by us too: core would not prune it */
 		if (BufferIsValid(pinned))
