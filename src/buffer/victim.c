@@ -91,6 +91,8 @@ clean_victim(BufferAccessStrategy strategy, BufferDesc *buf, const BufferTag *ta
 		}
 		if (!reject)
 		{
+			/* others may be waiting for what we have claimed already */
+			aiostream_io_batch_flush();
 			FlushOneBuffer(buffer);
 			written = true;
 		}

@@ -417,6 +417,12 @@ aiostream_io_batch_end(void)
 	aiostream_uring_set_batching(false);
 }
 
+void
+aiostream_io_batch_flush(void)
+{
+	aiostream_uring_flush();
+}
+
 AiostreamIoRef
 aiostream_io_submit_write(AiostreamIo *io, AiostreamFile *file, off_t offset)
 {

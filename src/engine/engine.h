@@ -137,12 +137,14 @@ extern AiostreamIoRef aiostream_io_submit(AiostreamIo *io, AiostreamFile *file,
 /*
  * Between _begin and _end, reads that io_uring takes may be held back, to go to the
  * kernel together.  Whatever waits for one in this process sends them all first; so
- * do the end of a (sub)transaction and of the process, and after an error there
- * is no need for _end.  Others may be waiting for their pages: nothing is to be
+ * do the end of a (sub)transaction and of the process.  Call _end after an error, too,
+ * as it may take its time until then.  Others may be waiting for their pages: nothing is to be
  * waited for in between that depends on them.
  */
 extern void aiostream_io_batch_begin(void);
 extern void aiostream_io_batch_end(void);
+extern void aiostream_io_batch_flush(void); /* before something that takes
+											 * time */
 extern bool aiostream_io_batching(void);
 
 /* --- one write --- */

@@ -138,6 +138,7 @@ typedef struct AiostreamEngineShared
 	AiostreamQueue writes;
 	int			nworkers;
 	int			nwriting;		/* workers executing a write */
+	int			reads_in_a_row; /* taken while a write was waiting */
 	pg_atomic_uint32 workers_wanted;
 	pg_atomic_uint32 nwrites;	/* in the queue or being executed */
 	AiostreamWorkerSlot workers[AIOSTREAM_MAX_WORKERS];
@@ -201,6 +202,7 @@ extern void aiostream_share_begin(AiostreamIo *io);
 extern void aiostream_share_end(AiostreamIo *io);
 
 /* file.c */
+extern int	aiostream_file_fd_if_open(const AiostreamFile *file);	/* or -1; opens none */
 extern uint64 aiostream_file_id(const AiostreamFile *file);
 extern const char *aiostream_file_path(const AiostreamFile *file);
 extern void aiostream_file_no_readahead(int fd);

@@ -123,6 +123,13 @@ aiostream_file_fd(AiostreamFile *file)
 	return fd;
 }
 
+int
+aiostream_file_fd_if_open(const AiostreamFile *file)
+{
+	Assert(file->vfd >= 0);
+	return FileGetRawDesc(file->vfd);
+}
+
 uint64
 aiostream_file_id(const AiostreamFile *file)
 {

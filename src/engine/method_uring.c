@@ -44,6 +44,7 @@ static struct io_uring ring;
 /* Reads with an SQE that have not gone to the kernel yet: while batching */
 static bool batching = false;
 static AiostreamIo *queued[AIOSTREAM_RING_ENTRIES];
+static struct io_uring_sqe *queued_sqe[AIOSTREAM_RING_ENTRIES];
 static int	nqueued = 0;
 
 /* Make this process's ring; false if that fails, once and for all. */
@@ -96,7 +97,10 @@ make_ring(void)
 	return false;
 }
 
-/* Put an SQE for what is left of the read into the ring; false: no descriptor. */
+/*
+ * Put an SQE for what is left of the read into the ring, without the file: fd.c may
+ * close it and give its descriptor to another one before this is submitted.
+ */
 static bool
 queue_read(AiostreamIo *io)
 {
@@ -104,11 +108,8 @@ queue_read(AiostreamIo *io)
 	struct io_uring_sqe *sqe;
 	const struct iovec *iov = io->iov;
 	int			niov = io->niov;
-	int			fd = aiostream_file_fd(io->file);
 	uint64		generation = pg_atomic_read_u64(&io->word) >> AIOSTREAM_STATE_BITS;
 
-	if (fd < 0)
-		return false;
 	if (io->done > 0)
 	{
 		/* the kernel has copied it when submission returns */
@@ -120,9 +121,31 @@ queue_read(AiostreamIo *io)
 	sqe = io_uring_get_sqe(&ring);
 	if (sqe == NULL)
 		return false;			/* cannot happen: there is room, see below */
-	io_uring_prep_readv(sqe, fd, iov, niov, io->offset + io->done);
+	io_uring_prep_readv(sqe, -1, iov, niov, io->offset + io->done);
 	sqe->user_data = aiostream_uring_user_data(io->index, generation);
-	queued[nqueued++] = io;
+	queued[nqueued] = io;
+	queued_sqe[nqueued++] = sqe;
+	return true;
+}
+
+/*
+ * Give what is queued its descriptors, as they are now.  Opening one may close
+ * another; false: not all of them are open at the same time.
+ */
+static bool
+set_descriptors(void)
+{
+	for (int i = 0; i < nqueued; i++)
+	{
+		if (aiostream_file_fd(queued[i]->file) < 0)
+			return false;
+	}
+	for (int i = 0; i < nqueued; i++)
+	{
+		queued_sqe[i]->fd = aiostream_file_fd_if_open(queued[i]->file);
+		if (queued_sqe[i]->fd < 0)
+			return false;
+	}
 	return true;
 }
 
@@ -135,8 +158,9 @@ submit_queued(void)
 {
 	int			taken = 0;
 	int			attempts = 0;
+	bool		ok = set_descriptors();
 
-	while (taken < nqueued)
+	while (ok && taken < nqueued)
 	{
 		int			ret;
 

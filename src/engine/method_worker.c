@@ -8,8 +8,8 @@
  * worker to leave empties both first, under the same lock, so that nothing is
  * left behind.  Everything here is under queue_lock.
  *
- * Reads come first, and writes never occupy all workers: somebody waits for a
- * read.
+ * Reads come first, as somebody waits for them, and writes never occupy all
+ * workers; but while none is being executed, one has its turn after some reads.
  */
 #include "postgres.h"
 
@@ -36,6 +36,10 @@ typedef struct CachedFile
 static CachedFile cache[NCACHED];
 static uint64 cache_clock = 0;
 static int	my_slot = -1;
+static bool writing = false;	/* this worker counts in nwriting */
+
+/* Reads that may overtake a waiting write while none is being executed */
+#define READS_BEFORE_WRITE 32
 
 /* ---- the queues; caller holds queue_lock ---- */
 
@@ -74,11 +78,29 @@ choose_queue(void)
 {
 	AiostreamEngineShared *shared = aiostream_engine;
 
-	if (!is_empty(&shared->reads))
+	bool		write = !is_empty(&shared->writes) && shared->nwriting < max_writing();
+
+	if (!is_empty(&shared->reads) &&
+		!(write && shared->nwriting == 0 && shared->reads_in_a_row >= READS_BEFORE_WRITE))
 		return &shared->reads;
-	if (!is_empty(&shared->writes) && shared->nwriting < max_writing())
-		return &shared->writes;
-	return NULL;
+	return write ? &shared->writes : NULL;
+}
+
+/* Take from the queue that was chosen. */
+static AiostreamIo *
+take_chosen(AiostreamQueue *queue)
+{
+	AiostreamEngineShared *shared = aiostream_engine;
+
+	if (queue == &shared->writes)
+	{
+		shared->nwriting++;
+		shared->reads_in_a_row = 0;
+		writing = true;
+	}
+	else if (!is_empty(&shared->writes))
+		shared->reads_in_a_row++;
+	return take(queue);
 }
 
 /* ---- the owner's side ---- */
@@ -264,14 +286,22 @@ aiostream_engine_worker_idle(void)
 	}
 }
 
+/* Caller holds queue_lock. */
+static void
+end_writing(void)
+{
+	Assert(writing && aiostream_engine->nwriting > 0);
+	aiostream_engine->nwriting--;
+	writing = false;
+}
+
 static void
 run_write(AiostreamIo *io)
 {
 	aiostream_io_execute_write(io, open_cached(io));
 
 	LWLockAcquire(&aiostream_engine->queue_lock, LW_EXCLUSIVE);
-	Assert(aiostream_engine->nwriting > 0);
-	aiostream_engine->nwriting--;
+	end_writing();
 	LWLockRelease(&aiostream_engine->queue_lock);
 }
 
@@ -311,9 +341,7 @@ aiostream_engine_worker_run_one(void)
 		LWLockRelease(&shared->queue_lock);
 		return false;
 	}
-	io = take(queue);
-	if (io->op == AIOSTREAM_OP_WRITE)
-		shared->nwriting++;
+	io = take_chosen(queue);
 	if (choose_queue() != NULL)
 		more = pick_idle();
 	LWLockRelease(&shared->queue_lock);
@@ -338,6 +366,8 @@ aiostream_engine_worker_detach(void)
 	for (;;)
 	{
 		LWLockAcquire(&shared->queue_lock, LW_EXCLUSIVE);
+		if (writing)
+			end_writing();		/* an exit in the middle of one */
 		if (shared->nworkers > 1 || (is_empty(&shared->reads) && is_empty(&shared->writes)))
 			break;
 		LWLockRelease(&shared->queue_lock);

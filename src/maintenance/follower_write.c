@@ -9,7 +9,6 @@
  */
 #include "postgres.h"
 
-#include "access/xlog.h"
 #include "maintenance/follower_internal.h"
 #include "miscadmin.h"
 
@@ -52,10 +51,7 @@ aiostream_write_behind_advance(AiostreamWriteBehind *behind, BlockNumber at)
 	if (at > behind->at && at - behind->at > SKIPPED_BLOCKS)
 		aiostream_write_stream_restart(behind->stream, at);
 	if (at > behind->at)
-	{
 		behind->at = at;
-		XLogSetAsyncXactLSN(GetXLogInsertRecPtr());
-	}
 	(void) aiostream_write_stream_advance(behind->stream, behind->at, false);
 }
 

@@ -262,10 +262,22 @@ ask_runs(AiostreamStream *stream)
 	 */
 	HOLD_INTERRUPTS();
 	aiostream_io_batch_begin();
-	while (window->next_run < window->nruns &&
-		   aiostream_stream_inflight(stream) < stream->options.concurrency &&
-		   ask_window_run(stream, &window->runs[window->next_run]))
-		window->next_run++;
+	PG_TRY();
+	{
+		while (window->next_run < window->nruns &&
+			   aiostream_stream_inflight(stream) < stream->options.concurrency &&
+			   ask_window_run(stream, &window->runs[window->next_run]))
+			window->next_run++;
+	}
+	PG_CATCH();
+	{
+		/* what is claimed must go out; the error reset the holdoff */
+		HOLD_INTERRUPTS();
+		aiostream_io_batch_end();
+		RESUME_INTERRUPTS();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 	aiostream_io_batch_end();
 	RESUME_INTERRUPTS();
 
