@@ -120,7 +120,7 @@ sub under_load
 	foreach my $load (@load)
 	{
 		ok($load->{run}->pumpable, "$method: the load ($load->{name}) lasted") or diag ${ $load->{log} };
-		$load->{run}->signal('INT');
+		$load->{run}->signal('TERM');    # INT may be ignored, where tests run in the background
 		$load->{run}->finish;
 		is(count_in(${ $load->{log} }, qr/ERROR|FATAL|PANIC|server closed/), 0, "$method: no errors in $load->{name}")
 		  or diag ${ $load->{log} };

@@ -423,7 +423,7 @@ my $tables = q{
 CREATE TABLE t (id int PRIMARY KEY, k int, x int, g int, pad text, note text);
 CREATE TABLE u (id int PRIMARY KEY, t_id int, v int, pad text);
 ALTER TABLE t ALTER COLUMN note SET STORAGE external;
-CREATE INDEX t_x ON t (x, id);
+CREATE INDEX t_x ON t (x) INCLUDE (id);
 CREATE INDEX t_k ON t (k);
 CREATE INDEX t_g ON t USING hash (g);
 CREATE INDEX u_t ON u (t_id);
