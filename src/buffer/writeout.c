@@ -376,6 +376,7 @@ aiostream_buffer_write(AiostreamIo *io, int fd)
 {
 	WriteJob	job;
 	MemoryContext cxt = CurrentMemoryContext;
+	uint32		holdoff = InterruptHoldoffCount;
 
 	memcpy(&job.notes, aiostream_io_notes(io), sizeof(job.notes));
 	job.first = aiostream_io_first_block(io);
@@ -402,6 +403,8 @@ aiostream_buffer_write(AiostreamIo *io, int fd)
 	}
 	PG_CATCH();
 	{
+		/* the error reset it, and our callers are going to resume */
+		InterruptHoldoffCount = holdoff;
 		log_error(cxt);
 	}
 	PG_END_TRY();
