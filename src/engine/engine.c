@@ -395,25 +395,21 @@ aiostream_io_submit(AiostreamIo *io, AiostreamFile *file, off_t offset,
 	return submit_or_execute(io, ref, method == AIOSTREAM_METHOD_WORKER);
 }
 
-static bool batching = false;
-
 bool
 aiostream_io_batching(void)
 {
-	return batching;
+	return aiostream_uring_batching();
 }
 
 void
 aiostream_io_batch_begin(void)
 {
-	batching = true;
 	aiostream_uring_set_batching(true);
 }
 
 void
 aiostream_io_batch_end(void)
 {
-	batching = false;
 	aiostream_uring_set_batching(false);
 }
 

@@ -218,6 +218,7 @@ extern int	aiostream_ring_consume(AiostreamProcess *process, int procno,
 extern void aiostream_uring_poll(void);
 extern void aiostream_uring_exit(void);
 extern void aiostream_uring_set_batching(bool on);
+extern bool aiostream_uring_batching(void);
 extern void aiostream_uring_flush(void);	/* what is queued to the kernel */
 extern bool aiostream_uring_resubmit(AiostreamIo *io);
 

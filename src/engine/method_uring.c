@@ -218,6 +218,12 @@ aiostream_uring_flush(void)
 	}
 }
 
+bool
+aiostream_uring_batching(void)
+{
+	return batching;
+}
+
 void
 aiostream_uring_set_batching(bool on)
 {

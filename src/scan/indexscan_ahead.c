@@ -7,7 +7,8 @@
  * CORE		entry by entry, as core: each row is fetched right after its index entry
  *			was read, so that the index learns of dead rows and marks their
  *			entries (kill_prior_tuple).  Every scan begins in this mode, and one that
- *			finds everything in shared buffers never leaves it.
+ *			finds everything in shared buffers never leaves it.  While nothing has been
+ *			missed lately, core's own loop does it (next_quickly).
  * AHEAD	entries are read ahead of the fetches into a queue, and their heap
  *			blocks go through a stream.  Fetches happen in the order of the entries.
  *			The index cannot be told of dead rows.

@@ -1,5 +1,6 @@
 # Reads wait in a ring to go to the kernel together while fd.c, short of descriptors, closes
 # files for others, which get their numbers: no read is made from another file.
+# A stress test: whether fd.c closes a file in just that moment is not for us to say.
 use strict;
 use warnings;
 
@@ -41,7 +42,7 @@ foreach my $method (grep { $_ eq 'io_uring' } usable_methods($node))
 		foreach my $scan (sort keys %scans)
 		{
 			my $what = "$method, direct_io $direct, $scan";
-			my (@got, $reads);
+			my @got;
 			for my $round (1 .. 8)
 			{
 				my $limit = $round % 2 ? 300 : 2000;
@@ -58,7 +59,6 @@ foreach my $method (grep { $_ eq 'io_uring' } usable_methods($node))
 	is(value($node, 'SELECT count(*) FROM t WHERE md5(x::text) IS NULL OR length(pad) <> 384'), 0, "$method: all pages are the table's");
 }
 
-ok(1, 'tried');
 $node->stop;
 is(count_in(log_since($node), qr/PANIC|TRAP|terminated by signal|invalid page|could not (?:read|open)/), 0, 'nothing in the log');
 done_testing();
