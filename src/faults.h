@@ -17,12 +17,16 @@ typedef enum AiostreamFaultPoint
 	AIOSTREAM_FAULT_READ_AGAIN, /* completions become -EAGAIN, once each */
 	AIOSTREAM_FAULT_RING_SETUP, /* a backend's ring cannot be made */
 	AIOSTREAM_FAULT_RING_SUBMIT,	/* the kernel takes nothing from a ring */
+	AIOSTREAM_FAULT_RING_PARTIAL,	/* the kernel takes the first of a batch */
+	AIOSTREAM_FAULT_BATCH_FILES,	/* files closed, numbers given to others,
+									 * while a batch waits to be sent */
+	AIOSTREAM_FAULT_BATCH_RAISE,	/* an ERROR in the middle of a batch */
 	AIOSTREAM_FAULT_NO_HANDLE,	/* the pool looks empty */
 	AIOSTREAM_FAULT_SUBMITTED,	/* pause: owner, after submit */
 	AIOSTREAM_FAULT_WORKER_READ,	/* pause: I/O worker, before its read */
 	AIOSTREAM_FAULT_REAPER,		/* pause: reaper, before it looks at rings */
 	AIOSTREAM_FAULT_WRITE_FLUSH,	/* pause: write-behind, before its WAL
-									 * flush */
+									 * flush; fail: an ERROR in its place */
 	AIOSTREAM_FAULT_WRITE_COPIED,	/* pause: pages copied, not yet written */
 	AIOSTREAM_FAULT_WRITE_ERROR,	/* a write fails with EIO */
 	AIOSTREAM_FAULT_WRITE_WRITTEN,	/* pause: written, no fsync requested yet */

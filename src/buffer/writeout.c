@@ -145,6 +145,8 @@ flush_wal(WriteJob *job, AiostreamIo *io)
 	}
 
 	aiostream_fault_pause(AIOSTREAM_FAULT_WRITE_FLUSH);
+	if (aiostream_fault(AIOSTREAM_FAULT_WRITE_FLUSH))
+		elog(ERROR, "injected error");
 	if (!XLogRecPtrIsInvalid(job->flushed) && XLogNeedsFlush(job->flushed))
 	{
 		XLogFlush(job->flushed);

@@ -207,6 +207,7 @@ extern uint64 aiostream_file_id(const AiostreamFile *file);
 extern const char *aiostream_file_path(const AiostreamFile *file);
 extern void aiostream_file_no_readahead(int fd);
 extern bool aiostream_file_direct(const AiostreamFile *file);
+extern void aiostream_file_lose_descriptors(void);	/* for tests */
 
 /* uring_ring.c: consuming a completion queue in shared memory */
 extern bool aiostream_ring_pending(AiostreamProcess *process, int procno);

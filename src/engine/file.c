@@ -130,6 +130,25 @@ aiostream_file_fd_if_open(const AiostreamFile *file)
 	return FileGetRawDesc(file->vfd);
 }
 
+/*
+ * For tests: what fd.c does where descriptors are short, at its worst.  All files of
+ * this process are closed, to be opened again when used, and their numbers are
+ * those of another one, which reads as zeroes.
+ */
+void
+aiostream_file_lose_descriptors(void)
+{
+	static int	taken[64];
+	static int	ntaken = 0;
+
+	while (ntaken > 0)
+		close(taken[--ntaken]);
+	closeAllVfds();
+	while (ntaken < (int) lengthof(taken) &&
+		   (taken[ntaken] = open("/dev/zero", O_RDONLY | O_CLOEXEC)) >= 0)
+		ntaken++;
+}
+
 uint64
 aiostream_file_id(const AiostreamFile *file)
 {

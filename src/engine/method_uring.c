@@ -149,6 +149,17 @@ set_descriptors(void)
 	return true;
 }
 
+/* io_uring_submit(), or for tests a kernel that looks at the first SQE only */
+static int
+send_queue(bool partial)
+{
+	if (!partial)
+		return io_uring_submit(&ring);
+	ring.sq.sqe_head = ring.sq.sqe_tail;
+	io_uring_smp_store_release(ring.sq.ktail, ring.sq.sqe_tail);
+	return io_uring_enter(ring.ring_fd, 1, 0, 0, NULL);
+}
+
 /*
  * Submit what is queued.  Returns how many of them, from the first on, the kernel
  * has taken; the ring holds nothing of the others.
@@ -159,6 +170,7 @@ submit_queued(void)
 	int			taken = 0;
 	int			attempts = 0;
 	bool		ok = set_descriptors();
+	bool		partial = aiostream_fault(AIOSTREAM_FAULT_RING_PARTIAL);
 
 	while (ok && taken < nqueued)
 	{
@@ -166,11 +178,13 @@ submit_queued(void)
 
 		if (aiostream_fault(AIOSTREAM_FAULT_RING_SUBMIT))
 			break;
-		ret = io_uring_submit(&ring);
+		ret = send_queue(partial);
 		if (ret > 0)
 			taken += ret;
-		else if ((ret != 0 && ret != -EINTR && ret != -EAGAIN && ret != -EBUSY) ||
-				 ++attempts >= MAX_SUBMIT_ATTEMPTS)
+		if (partial)
+			break;
+		if ((ret != 0 && ret != -EINTR && ret != -EAGAIN && ret != -EBUSY) ||
+			++attempts >= MAX_SUBMIT_ATTEMPTS)
 			break;
 	}
 	Assert(taken <= nqueued);
@@ -206,6 +220,8 @@ aiostream_uring_flush(void)
 	if (n == 0)
 		return;
 	memcpy(ios, queued, n * sizeof(ios[0]));
+	if (aiostream_fault(AIOSTREAM_FAULT_BATCH_FILES))
+		aiostream_file_lose_descriptors();
 	taken = submit_queued();
 	if (taken > 0)
 		aiostream_reaper_wake();

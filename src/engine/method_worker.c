@@ -361,13 +361,13 @@ aiostream_engine_worker_detach(void)
 {
 	AiostreamEngineShared *shared = aiostream_engine;
 
+	/* errors of a write are caught in it, and interrupts held off */
+	Assert(!writing);
 	if (my_slot < 0)
 		return;
 	for (;;)
 	{
 		LWLockAcquire(&shared->queue_lock, LW_EXCLUSIVE);
-		if (writing)
-			end_writing();		/* an exit in the middle of one */
 		if (shared->nworkers > 1 || (is_empty(&shared->reads) && is_empty(&shared->writes)))
 			break;
 		LWLockRelease(&shared->queue_lock);

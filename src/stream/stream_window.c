@@ -267,11 +267,19 @@ ask_runs(AiostreamStream *stream)
 		while (window->next_run < window->nruns &&
 			   aiostream_stream_inflight(stream) < stream->options.concurrency &&
 			   ask_window_run(stream, &window->runs[window->next_run]))
+		{
 			window->next_run++;
+			if (aiostream_fault(AIOSTREAM_FAULT_BATCH_RAISE))
+				elog(ERROR, "injected error");
+		}
 	}
 	PG_CATCH();
 	{
-		/* what is claimed must go out; the error reset the holdoff */
+		/*
+		 * What is claimed must go out now: others may wait for it, while we
+		 * wait for our client to take the message.  The error reset the
+		 * holdoff.
+		 */
 		HOLD_INTERRUPTS();
 		aiostream_io_batch_end();
 		RESUME_INTERRUPTS();

@@ -58,6 +58,28 @@ restart_with($node, 'aiostream.io_method' => 'sync');
 change();
 cmp_ok(value($node, "SELECT aiostream_write_out('t')"), '>=', 200, 'sync: written');
 is(value($node, 'SELECT dirty()'), 0, 'sync: and clean then');
+
+# where an error before the write is caught by none but us
+{
+	my $writer = session($node);
+	change();
+	my $n = value($node, 'SELECT dirty()');
+	arm($node, 'write_flush', 'fail');
+	my $at = -s $node->logfile;
+	is(ask($writer, "SELECT aiostream_write_out('t')"), $n, 'sync: WAL cannot be flushed: no error of the submitter');
+	is(value($node, 'SELECT dirty()'), $n, 'sync: no page is written then');
+	like(log_since($node, $at), qr/LOG:  could not write pages behind: injected error/, 'sync: it is in the log');
+	disarm($node, 'write_flush');
+	is(ask($writer, "SELECT aiostream_write_out('t')"), $n, 'sync: the same session goes on');
+	is(value($node, 'SELECT dirty()'), 0, 'sync: and writes');
+	# interrupts are as they were
+	launch($writer, 'SELECT pg_sleep(600)');
+	await($node, q{SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'}, 'the session to sleep');
+	value($node, q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'});
+	elapsed_ok(60, 'sync: a cancel of that session', sub { like((outcome($writer))[1], qr/canceling statement/, 'sync: it can be cancelled') });
+	leave($writer);
+	sound('sync');
+}
 restart_with($node, 'aiostream.io_method' => 'worker');
 workers_run();
 
@@ -112,6 +134,39 @@ workers_run();
 	leave($writer);
 	is(value($node, 'SELECT dirty()'), 0, 'and clean');
 	sound('in line');
+}
+
+# --- and yet have their turn ---------------------------------------------------------
+
+{
+	restart_with($node, 'aiostream.io_workers' => 1);
+	await($node, "SELECT value::int = 1 FROM aiostream_info() WHERE name = 'io_workers_running'");
+	change('id <= 300');
+	value($node, "SELECT aiostream_evict('u')");
+	my $blocks = value($node, "SELECT pg_relation_size('u') / 8192 / 4");
+	my $done = counters($node)->{worker_reads};
+	# the worker has a read, others wait, and a write behind them; more reads are to follow
+	arm($node, 'worker_read', 'pause');
+	arm($node, 'write_copied', 'pause');
+	my @readers = map { session($node, 'aiostream.direct_io = on', 'aiostream.io_combine_limit = 1') } 0 .. 3;
+	launch($readers[$_], "SELECT aiostream_prewarm('u', 'buffer', 'main', $_ * $blocks, ($_ + 1) * $blocks - 1)") foreach 0 .. 3;
+	my $waiting = q{SELECT count(*) FROM aiostream_ios WHERE state = 'submitted'};
+	await($node, "SELECT count(DISTINCT pid) = 4 FROM aiostream_ios WHERE state = 'submitted'", 'reads of all to wait');
+	my $writer = session($node);
+	launch($writer, "SELECT aiostream_write_out('t')");
+	await($node, "SELECT count(DISTINCT pid) = 5 FROM aiostream_ios WHERE state = 'submitted'", 'a write to wait behind them');
+	disarm($node, 'worker_read');
+	paused($node, 'write_copied');
+	my $overtaken = counters($node)->{worker_reads} - $done;
+	cmp_ok($overtaken, '<', 100, "a write had its turn after $overtaken reads");
+	cmp_ok(value($node, $waiting), '>', 1, 'reads wait for it');
+	disarm($node, 'write_copied');
+	cmp_ok(outcome($writer), '>', 0, 'it is made');
+	is(join(' ', map { scalar outcome($_) } @readers), join(' ', ($blocks) x 4), 'and all the reads');
+	leave($_) foreach @readers, $writer;
+	sound('their turn');
+	restart_with($node, 'aiostream.io_workers' => 2);
+	workers_run();
 }
 
 # --- changed while it is written ------------------------------------------------
