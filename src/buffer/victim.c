@@ -76,6 +76,12 @@ clean_victim(BufferAccessStrategy strategy, BufferDesc *buf, const BufferTag *ta
 		return false;
 	pgBufferUsage.shared_blks_hit--;	/* nobody wanted this page */
 
+	/*
+	 * Others may be waiting for what is queued.  Before the lock: the kernel
+	 * may read right here what it has in its cache.
+	 */
+	aiostream_io_batch_flush();
+
 	/* conditional: its holder may be waiting for us, see core's BufferAlloc */
 	if (LWLockConditionalAcquire(content_lock, LW_SHARED))
 	{
@@ -91,8 +97,6 @@ clean_victim(BufferAccessStrategy strategy, BufferDesc *buf, const BufferTag *ta
 		}
 		if (!reject)
 		{
-			/* others may be waiting for what we have claimed already */
-			aiostream_io_batch_flush();
 			FlushOneBuffer(buffer);
 			written = true;
 		}

@@ -364,6 +364,8 @@ submit_or_execute(AiostreamIo *io, AiostreamIoRef ref, bool worker)
 			return ref;
 		}
 	}
+	/* it takes its time, and others may be waiting for what is queued */
+	aiostream_uring_flush();
 	io->method = ref.method = AIOSTREAM_METHOD_SYNC;
 	(void) aiostream_method_sync.submit(io);
 	Assert(aiostream_io_done(ref));

@@ -6,6 +6,7 @@
 #define AIOSTREAM_ENGINE_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/io_queue.h"
 
 #include "port/atomics.h"
 #include "portability/instr_time.h"
@@ -76,7 +77,8 @@ struct AiostreamIo
 typedef struct AiostreamProcess
 {
 	LWLock		ring_lock;		/* consuming the CQ; owner_waiting */
-	pg_atomic_uint32 inflight;	/* reads */
+	pg_atomic_uint32 inflight;	/* reads and writes */
+	pg_atomic_uint32 writes;	/* of these */
 	pg_atomic_uint32 blocks;	/* pieces reserved or in flight */
 	pg_atomic_uint64 told;		/* by writers; set to 0 when a process begins */
 	pg_atomic_uint32 ring_ready;	/* CQ may be looked at */
@@ -101,14 +103,6 @@ typedef struct AiostreamWorkerSlot
 	Latch	   *latch;
 	bool		idle;
 } AiostreamWorkerSlot;
-
-/* What I/O workers are to do: head is where to put, tail where to take */
-typedef struct AiostreamQueue
-{
-	uint32		head;
-	uint32		tail;
-	uint32		first;			/* of its nhandles entries in aiostream_queue */
-} AiostreamQueue;
 
 typedef struct AiostreamEngineShared
 {

@@ -135,18 +135,24 @@ queue_read(AiostreamIo *io)
 static bool
 set_descriptors(void)
 {
-	for (int i = 0; i < nqueued; i++)
+	bool		all = false;
+
+	/* one that opening others has closed is the last to be closed next time */
+	for (int attempt = 0; attempt < 2 && !all; attempt++)
 	{
-		if (aiostream_file_fd(queued[i]->file) < 0)
-			return false;
+		for (int i = 0; i < nqueued; i++)
+		{
+			if (aiostream_file_fd(queued[i]->file) < 0)
+				return false;
+		}
+		all = true;
+		for (int i = 0; i < nqueued; i++)
+		{
+			queued_sqe[i]->fd = aiostream_file_fd_if_open(queued[i]->file);
+			all &= queued_sqe[i]->fd >= 0;
+		}
 	}
-	for (int i = 0; i < nqueued; i++)
-	{
-		queued_sqe[i]->fd = aiostream_file_fd_if_open(queued[i]->file);
-		if (queued_sqe[i]->fd < 0)
-			return false;
-	}
-	return true;
+	return all;
 }
 
 /* io_uring_submit(), or for tests a kernel that looks at the first SQE only */

@@ -15,6 +15,7 @@
 
 #include "engine/engine_internal.h"
 #include "faults.h"
+#include "guc.h"
 #include "stats.h"
 
 #include "miscadmin.h"
@@ -43,26 +44,18 @@ static bool writing = false;	/* this worker counts in nwriting */
 
 /* ---- the queues; caller holds queue_lock ---- */
 
-static inline bool
-is_empty(const AiostreamQueue *queue)
-{
-	return queue->head == queue->tail;
-}
-
 static void
 put(AiostreamQueue *queue, uint32 index)
 {
-	uint32		n = aiostream_engine->nhandles;
-
-	Assert(queue->head - queue->tail < n);
-	aiostream_queue[queue->first + queue->head++ % n] = index;
+	Assert(aiostream_queue_length(queue) < queue->size);
+	aiostream_queue_put(queue, aiostream_queue, index);
 }
 
 static AiostreamIo *
 take(AiostreamQueue *queue)
 {
-	return aiostream_io_by_index(aiostream_queue[queue->first +
-												 queue->tail++ % aiostream_engine->nhandles]);
+	Assert(!aiostream_queue_empty(queue));
+	return aiostream_io_by_index(aiostream_queue_take(queue, aiostream_queue));
 }
 
 /* How many workers may write at a time: all but one, and at least one */
@@ -78,9 +71,9 @@ choose_queue(void)
 {
 	AiostreamEngineShared *shared = aiostream_engine;
 
-	bool		write = !is_empty(&shared->writes) && shared->nwriting < max_writing();
+	bool		write = !aiostream_queue_empty(&shared->writes) && shared->nwriting < max_writing();
 
-	if (!is_empty(&shared->reads) &&
+	if (!aiostream_queue_empty(&shared->reads) &&
 		!(write && shared->nwriting == 0 && shared->reads_in_a_row >= READS_BEFORE_WRITE))
 		return &shared->reads;
 	return write ? &shared->writes : NULL;
@@ -98,7 +91,7 @@ take_chosen(AiostreamQueue *queue)
 		shared->reads_in_a_row = 0;
 		writing = true;
 	}
-	else if (!is_empty(&shared->writes))
+	else if (!aiostream_queue_empty(&shared->writes))
 		shared->reads_in_a_row++;
 	return take(queue);
 }
@@ -171,10 +164,17 @@ const AiostreamMethod aiostream_method_worker = {
 
 /* ---- the worker's side ---- */
 
-/* As many as keep the writing workers busy until somebody comes with more */
+/*
+ * As many as keep the writing workers busy until somebody comes with more; and
+ * this process is to have requests left for reading.
+ */
 bool
 aiostream_engine_write_ok(void)
 {
+	if (aiostream_my_process != NULL &&
+		pg_atomic_read_u32(&aiostream_my_process->writes) >=
+		(uint32) Max(1, aiostream_io_max_concurrency / 2))
+		return false;
 	return pg_atomic_read_u32(&aiostream_engine->nwrites) <
 		(uint32) (max_writing() * AIOSTREAM_WRITES_A_WORKER);
 }
@@ -368,7 +368,7 @@ aiostream_engine_worker_detach(void)
 	for (;;)
 	{
 		LWLockAcquire(&shared->queue_lock, LW_EXCLUSIVE);
-		if (shared->nworkers > 1 || (is_empty(&shared->reads) && is_empty(&shared->writes)))
+		if (shared->nworkers > 1 || (aiostream_queue_empty(&shared->reads) && aiostream_queue_empty(&shared->writes)))
 			break;
 		LWLockRelease(&shared->queue_lock);
 		aiostream_engine_worker_run_one();

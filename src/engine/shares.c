@@ -81,6 +81,8 @@ aiostream_share_begin(AiostreamIo *io)
 {
 	if (io->op == AIOSTREAM_OP_READ)
 		pg_atomic_fetch_add_u32(&aiostream_my_process->blocks, io->npieces);
+	else
+		pg_atomic_fetch_add_u32(&aiostream_my_process->writes, 1);
 	if (pg_atomic_fetch_add_u32(&aiostream_my_process->inflight, 1) == 0)
 		pg_atomic_fetch_add_u32(&aiostream_engine->active, 1);
 }
@@ -97,6 +99,11 @@ aiostream_share_end(AiostreamIo *io)
 		old = pg_atomic_fetch_sub_u32(&owner->blocks, io->npieces);
 		Assert(old >= (uint32) io->npieces);
 		aiostream_engine_unreserve(io->npieces);
+	}
+	else
+	{
+		old = pg_atomic_fetch_sub_u32(&owner->writes, 1);
+		Assert(old > 0);
 	}
 	if (pg_atomic_fetch_sub_u32(&owner->inflight, 1) == 1)
 		pg_atomic_fetch_sub_u32(&aiostream_engine->active, 1);

@@ -76,6 +76,7 @@ init_shared(int tranche)
 	pg_atomic_init_u32(&shared->reaper_asleep, 0);
 	pg_atomic_init_u32(&shared->workers_wanted, 0);
 	pg_atomic_init_u32(&shared->nwrites, 0);
+	shared->reads.size = shared->writes.size = shared->nhandles;
 	shared->writes.first = shared->nhandles;
 	LWLockInitialize(&shared->queue_lock, tranche);
 
@@ -100,6 +101,7 @@ init_shared(int tranche)
 		memset(process, 0, sizeof(*process));
 		LWLockInitialize(&process->ring_lock, tranche);
 		pg_atomic_init_u32(&process->inflight, 0);
+		pg_atomic_init_u32(&process->writes, 0);
 		pg_atomic_init_u32(&process->blocks, 0);
 		pg_atomic_init_u64(&process->told, 0);
 		pg_atomic_init_u32(&process->ring_ready, 0);

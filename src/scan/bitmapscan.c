@@ -274,9 +274,9 @@ start_scan(AiostreamBitmapScanState *state)
 
 		/*
 		 * the bitmap says what will be wanted: all of it, unless the query
-		 * stops
+		 * stops, or other processes take their part of it
 		 */
-		options.eager = (state->plan_flags & AIOSTREAM_PLAN_CAREFUL) == 0;
+		options.eager = (state->plan_flags & AIOSTREAM_PLAN_CAREFUL) == 0 && state->shared == NULL;
 
 		/* rescans keep it, unless the table has grown */
 		if (state->stream != NULL && state->stream_nblocks != scan->rs_nblocks)
