@@ -51,6 +51,8 @@ struct AiostreamTarget
 	BlockNumber window_next;	/* size of the next one */
 	AiostreamCached window;
 
+	int			pause;			/* requests not to make: buffers were scarce */
+
 	AiostreamReadCounters counters;
 };
 
@@ -59,7 +61,8 @@ typedef enum AiostreamClaim
 {
 	AIOSTREAM_CLAIM_OURS,		/* buffer is tagged, in progress, raw-pinned */
 	AIOSTREAM_CLAIM_PRESENT,	/* somebody has it: *buffer says where */
-	AIOSTREAM_CLAIM_NO_VICTIM	/* no clean victim in reasonable time */
+	AIOSTREAM_CLAIM_NO_VICTIM,	/* no clean victim in reasonable time */
+	AIOSTREAM_CLAIM_ALL_PINNED	/* no victim at all */
 } AiostreamClaim;
 
 extern Buffer aiostream_buffer_lookup(AiostreamTarget *target, BlockNumber blkno);
@@ -67,7 +70,7 @@ extern AiostreamClaim aiostream_buffer_claim(AiostreamTarget *target,
 											 BlockNumber blkno, Buffer *buffer);
 
 /* victim.c */
-extern BufferDesc *aiostream_victim_get(BufferAccessStrategy strategy);
+extern BufferDesc *aiostream_victim_get(BufferAccessStrategy strategy, bool *all_pinned);
 extern void aiostream_victim_unpin(BufferDesc *buf);
 
 /* publish.c */

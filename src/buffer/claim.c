@@ -98,7 +98,8 @@ aiostream_buffer_claim(AiostreamTarget *target, BlockNumber blkno, Buffer *buffe
 
 	for (int try = 0; try < MAX_TRIES; try++)
 	{
-		BufferDesc *buf = aiostream_victim_get(target->strategy);
+		bool		all_pinned;
+		BufferDesc *buf = aiostream_victim_get(target->strategy, &all_pinned);
 		BufferTag	old_tag;
 		uint32		old_hash = 0;
 		LWLock	   *old_lock = NULL;
@@ -106,7 +107,7 @@ aiostream_buffer_claim(AiostreamTarget *target, BlockNumber blkno, Buffer *buffe
 		int			id;
 
 		if (buf == NULL)
-			return AIOSTREAM_CLAIM_NO_VICTIM;
+			return all_pinned ? AIOSTREAM_CLAIM_ALL_PINNED : AIOSTREAM_CLAIM_NO_VICTIM;
 
 		/* the pin keeps the tag from changing */
 		if (pg_atomic_read_u32(&buf->state) & BM_TAG_VALID)

@@ -36,6 +36,12 @@
 #include "pgstat.h"
 #include "storage/proc.h"
 
+/*
+ * Requests not made once all buffers were found pinned: core, which needs one for
+ * each page that is wanted now, is to have what there is.
+ */
+#define PAUSE_WHEN_SCARCE 256
+
 /* How one request is made */
 typedef struct ReadPlan
 {
@@ -207,8 +213,14 @@ read_run(AiostreamTarget *target, BlockNumber start, int n, const bool *wanted,
 	ReadPlan	plan;
 	int			reserved;
 
-	/* opening files may raise, so it comes before anything is taken */
 	*stalled = true;
+	if (target->pause > 0)
+	{
+		target->pause--;
+		return 0;
+	}
+
+	/* opening files may raise, so it comes before anything is taken */
 	if (!plan_read(target, start, &plan))
 		return 0;
 	io = aiostream_io_acquire();
@@ -239,6 +251,12 @@ read_run(AiostreamTarget *target, BlockNumber start, int n, const bool *wanted,
 	}
 	PG_END_TRY();
 	ref = submit_run(target, start, io, &plan, &run, reserved);
+	if (why == AIOSTREAM_CLAIM_ALL_PINNED)
+	{
+		/* our reads' pins are the ones that we can do something about */
+		target->pause = PAUSE_WHEN_SCARCE;
+		aiostream_io_drain();
+	}
 	RESUME_INTERRUPTS();
 
 	for (int i = 0; i < run.n; i++)
@@ -249,7 +267,7 @@ read_run(AiostreamTarget *target, BlockNumber start, int n, const bool *wanted,
 	}
 	if (run.n > 0 && !aiostream_io_batching())
 		aiostream_fault_pause(AIOSTREAM_FAULT_SUBMITTED);
-	*stalled = run.n == 0 && why == AIOSTREAM_CLAIM_NO_VICTIM;
+	*stalled = run.n == 0 && why != AIOSTREAM_CLAIM_PRESENT;
 	return run.n;
 }
 

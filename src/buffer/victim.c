@@ -14,6 +14,7 @@
 
 #include "access/xlog.h"
 #include "executor/instrument.h"
+#include "miscadmin.h"
 #include "storage/proc.h"
 
 /* Victims looked at before look-ahead gives up for now */
@@ -109,17 +110,55 @@ clean_victim(BufferAccessStrategy strategy, BufferDesc *buf, const BufferTag *ta
 }
 
 /*
- * A victim with a raw pin, clean when it was taken, or NULL.  Raises as core's
- * buffer allocation: no unpinned buffers, failed write.
+ * Core's choice, with its header locked, or NULL if all are pinned: what is only
+ * wanted ahead is no reason to fail, as core does, and some of the pins may be our
+ * own reads'.  Core has no lock when it raises that, the only error there is.
+ */
+static BufferDesc *
+choose_victim(BufferAccessStrategy strategy, uint32 *state)
+{
+	BufferDesc *volatile buf = NULL;
+	MemoryContext cxt = CurrentMemoryContext;
+	uint32		holdoff = InterruptHoldoffCount;
+	uint32		cancel_holdoff = QueryCancelHoldoffCount;
+
+	PG_TRY();
+	{
+		buf = StrategyGetBuffer(strategy, state);
+	}
+	PG_CATCH();
+	{
+		if (geterrcode() != ERRCODE_INTERNAL_ERROR)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(cxt);
+		FlushErrorState();
+		/* the error reset them */
+		InterruptHoldoffCount = holdoff;
+		QueryCancelHoldoffCount = cancel_holdoff;
+	}
+	PG_END_TRY();
+	return buf;
+}
+
+/*
+ * A victim with a raw pin, clean when it was taken, or NULL: none in reasonable time,
+ * or *all_pinned.  Raises what a failed write raises.
  */
 BufferDesc *
-aiostream_victim_get(BufferAccessStrategy strategy)
+aiostream_victim_get(BufferAccessStrategy strategy, bool *all_pinned)
 {
+	*all_pinned = false;
 	for (int try = 0; try < MAX_TRIES; try++)
 	{
 		uint32		state;
-		BufferDesc *buf = StrategyGetBuffer(strategy, &state);
+		BufferDesc *buf = choose_victim(strategy, &state);
 		BufferTag	tag;
+
+		if (buf == NULL)
+		{
+			*all_pinned = true;
+			return NULL;
+		}
 
 		/* its header is locked and nobody has it pinned */
 		Assert(BUF_STATE_GET_REFCOUNT(state) == 0);

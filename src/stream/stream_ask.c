@@ -23,11 +23,14 @@ aiostream_stream_inflight(AiostreamStream *stream)
 	return stream->io_tail - stream->io_head;
 }
 
+/* A block's request, which it may have in common with the block before */
 void
 aiostream_stream_remember_io(AiostreamStream *stream, AiostreamIoRef ref)
 {
-	if (ref.generation == 0)
+	if (ref.generation == 0 ||
+		(ref.generation == stream->last_io.generation && ref.index == stream->last_io.index))
 		return;
+	stream->last_io = ref;
 	stream->stats.distance_sum += stream->policy.distance;
 	stream->stats.inflight_sum += aiostream_stream_inflight(stream) + 1;
 	if (stream->io_tail - stream->io_head < AIOSTREAM_MAX_CONCURRENCY)
@@ -100,7 +103,6 @@ ask_run(AiostreamStream *stream, uint32 first, int n, int direction)
 {
 	AiostreamBlock out[AIOSTREAM_MAX_COMBINE];
 	BlockNumber start = slot_at(stream, direction < 0 ? first + n - 1 : first)->blkno;
-	uint64		last_generation = 0;
 	uint64		before = aiostream_target_counters(stream->target)->blocks;
 	int			k;
 
@@ -114,9 +116,7 @@ ask_run(AiostreamStream *stream, uint32 first, int n, int direction)
 		Assert(slot->blkno == start + i);
 		slot->asked = true;
 		slot->block = out[i];
-		if (out[i].io.generation != 0 && out[i].io.generation != last_generation)
-			aiostream_stream_remember_io(stream, out[i].io);
-		last_generation = out[i].io.generation;
+		aiostream_stream_remember_io(stream, out[i].io);
 	}
 	return k;
 }

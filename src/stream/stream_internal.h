@@ -65,6 +65,7 @@ struct AiostreamStream
 	AiostreamIoRef *ios;
 	uint32		io_head;
 	uint32		io_tail;
+	AiostreamIoRef last_io;		/* remembered last */
 
 	bool		kernel_cached;	/* lately read ranges were in the page cache */
 	bool		ring_limited;

@@ -208,7 +208,6 @@ ask_window_run(AiostreamStream *stream, const AiostreamWindowRun *run)
 	int			n;
 	bool		wanted[AIOSTREAM_MAX_COMBINE];
 	AiostreamBlock out[AIOSTREAM_MAX_COMBINE];
-	uint64		last_generation = 0;
 	uint64		before = aiostream_target_counters(stream->target)->blocks;
 	int			k;
 
@@ -241,9 +240,7 @@ ask_window_run(AiostreamStream *stream, const AiostreamWindowRun *run)
 		slot->asked = true;
 		slot->block = out[at];
 		stream->nunasked--;
-		if (out[at].io.generation != last_generation)
-			aiostream_stream_remember_io(stream, out[at].io);
-		last_generation = out[at].io.generation;
+		aiostream_stream_remember_io(stream, out[at].io);
 	}
 	Assert(stream->nunasked >= 0);
 	return k == n;

@@ -70,7 +70,8 @@ aiostream_io_worker_main(Datum arg)
 		ResetLatch(MyLatch);
 		aiostream_worker_interrupts();
 
-		while (!ShutdownRequestPending && aiostream_engine_worker_run_one())
+		while (!ShutdownRequestPending && slot < aiostream_io_workers &&
+			   aiostream_engine_worker_run_one())
 		{
 			idle = false;
 			aiostream_worker_interrupts();
