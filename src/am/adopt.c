@@ -112,7 +112,8 @@ check_may_switch(Oid relid)
 		!isTempOrTempToastNamespace(form->relnamespace))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot switch the access method of temporary tables of other sessions")));
+				 errmsg("cannot switch the access method of temporary table \"%s\" of another session", name),
+				 errhint("It is gone when that session has ended.")));
 
 	ReleaseSysCache(tuple);
 }

@@ -149,6 +149,7 @@ static List *
 tables_to_evict(const QueryBench *bench)
 {
 	List	   *tables = NIL;
+	List	   *seen = NIL;
 	ListCell   *lc;
 
 	foreach(lc, plan_query(bench)->relationOids)
@@ -157,11 +158,16 @@ tables_to_evict(const QueryBench *bench)
 		char		relkind = get_rel_relkind(relid);
 
 		if ((relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW) ||
-			relid < FirstNormalObjectId ||
-			list_member_oid(tables, relid))
+			list_member_oid(seen, relid))
 			continue;
+		seen = lappend_oid(seen, relid);
 
-		if (get_rel_persistence(relid) == RELPERSISTENCE_TEMP)
+		if (relid < FirstNormalObjectId)
+			ereport(WARNING,
+					(errcode(ERRCODE_WARNING),
+					 errmsg("cannot evict system catalog \"%s\": it stays cached",
+							get_rel_name(relid))));
+		else if (get_rel_persistence(relid) == RELPERSISTENCE_TEMP)
 			ereport(WARNING,
 					(errcode(ERRCODE_WARNING),
 					 errmsg("cannot evict temporary table \"%s\": it stays cached",

@@ -86,7 +86,10 @@ aiostream_write_out(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("relation \"%s\" does not have storage",
 						RelationGetRelationName(rel)),
-				 errdetail_relkind_not_supported(rel->rd_rel->relkind)));
+				 errdetail_relkind_not_supported(rel->rd_rel->relkind),
+				 rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ||
+				 rel->rd_rel->relkind == RELKIND_PARTITIONED_INDEX ?
+				 errhint("Name one of its partitions.") : 0));
 	if (RelationUsesLocalBuffers(rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -40,7 +40,7 @@ explain_text(const AiostreamStreamStats *stats, ExplainState *es)
 	indent(es);
 	appendStringInfo(es->str, "Prefetch: distance avg=%.1f max=" UINT64_FORMAT
 					 " capacity=" UINT64_FORMAT "\n",
-					 average(stats->distance_sum, stats->ios),
+					 average(stats->distance_sum, stats->distance_samples),
 					 stats->distance_max, stats->capacity);
 
 	indent(es);
@@ -74,7 +74,7 @@ static void
 explain_structured(const AiostreamStreamStats *stats, ExplainState *es)
 {
 	ExplainPropertyFloat("Average Prefetch Distance", "blocks",
-						 average(stats->distance_sum, stats->ios), 3, es);
+						 average(stats->distance_sum, stats->distance_samples), 3, es);
 	ExplainPropertyInteger("Max Prefetch Distance", "blocks",
 						   (int64) stats->distance_max, es);
 	ExplainPropertyInteger("Prefetch Capacity", "blocks",

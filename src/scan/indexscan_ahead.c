@@ -631,7 +631,8 @@ static void
 add_index_stats(AiostreamStreamStats *stats, AiostreamStreamStats *index)
 {
 	index->blocks = index->hits = index->core_reads = 0;
-	index->distance_max = index->capacity = index->collapses = 0;
+	index->distance_sum = index->distance_samples = index->distance_max = 0;
+	index->capacity = index->collapses = 0;
 	index->index_blocks = index->io_blocks;
 	aiostream_stream_stats_add(stats, index);
 }

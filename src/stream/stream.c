@@ -464,6 +464,7 @@ aiostream_stream_stats_add(AiostreamStreamStats *sum, const AiostreamStreamStats
 	sum->index_blocks += more->index_blocks;
 	sum->collapses += more->collapses;
 	sum->distance_sum += more->distance_sum;
+	sum->distance_samples += more->distance_samples;
 	sum->inflight_sum += more->inflight_sum;
 	sum->distance_max = Max(sum->distance_max, more->distance_max);
 	sum->capacity = Max(sum->capacity, more->capacity);

@@ -64,7 +64,8 @@ typedef struct AiostreamStreamStats
 	uint64		backward_blocks;	/* or before */
 	uint64		index_blocks;	/* of io_blocks: of an index (set by scans) */
 	uint64		collapses;		/* look-ahead given up: all was found */
-	uint64		distance_sum;	/* blocks; sampled at each request */
+	uint64		distance_sum;	/* blocks; sampled at requests ... */
+	uint64		distance_samples;	/* ... of this number */
 	uint64		distance_max;	/* blocks */
 	uint64		inflight_sum;	/* requests in flight, sampled at each request */
 	uint64		capacity;		/* largest distance allowed, blocks */

@@ -31,7 +31,9 @@ aiostream_stream_remember_io(AiostreamStream *stream, AiostreamIoRef ref)
 		(ref.generation == stream->last_io.generation && ref.index == stream->last_io.index))
 		return;
 	stream->last_io = ref;
-	stream->stats.distance_sum += stream->policy.distance;
+	stream->stats.distance_samples++;
+	stream->stats.distance_sum += stream->tail - stream->head;
+	stream->stats.distance_max = Max(stream->stats.distance_max, stream->tail - stream->head);
 	stream->stats.inflight_sum += aiostream_stream_inflight(stream) + 1;
 	if (stream->io_tail - stream->io_head < AIOSTREAM_MAX_CONCURRENCY)
 		stream->ios[stream->io_tail++ % AIOSTREAM_MAX_CONCURRENCY] = ref;

@@ -93,6 +93,7 @@ SET client_min_messages = warning;
 SELECT bool_and(agree), min(rows) FROM aiostream_bench_query('SELECT * FROM t', 1);
 CREATE TEMP TABLE temporary AS SELECT 1 AS one;
 SELECT bool_and(agree), min(rows) FROM aiostream_bench_query('SELECT * FROM temporary', 1);
+SELECT bool_and(agree), min(rows) FROM aiostream_bench_query('SELECT a.amname FROM pg_am a JOIN pg_am b USING (oid) WHERE a.amname = ''heap''', 1);
 RESET ROLE;
 DROP OWNED BY regress_aiostream_user;
 DROP ROLE regress_aiostream_user;

@@ -198,6 +198,19 @@ ALTER TABLESPACE test_aio_four RESET (effective_io_concurrency);
 SELECT * FROM look_ahead('test_aio_four', 8);
 RESET aiostream.effective_io_concurrency;
 
+-- distances are the table's, and what EXPLAIN says of them agrees
+CREATE FUNCTION distances(query text, OUT ahead boolean, OUT in_order boolean) LANGUAGE plpgsql AS $$
+DECLARE plan jsonb; node jsonb;
+BEGIN
+	PERFORM aiostream_evict('t');
+	EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON) ' || query INTO plan;
+	SELECT n INTO node FROM nodes(plan) n WHERE n->>'Custom Plan Provider' LIKE 'Aio%' LIMIT 1;
+	ahead := (node->>'Max Prefetch Distance')::int > 0;
+	in_order := (node->>'Average Prefetch Distance')::numeric <= (node->>'Max Prefetch Distance')::numeric
+		AND (node->>'Max Prefetch Distance')::numeric <= (node->>'Prefetch Capacity')::numeric;
+END $$;
+SELECT query, d.* FROM unnest('{SELECT * FROM t ORDER BY near DESC, SELECT * FROM t ORDER BY near, SELECT * FROM t WHERE rnd < 20000 ORDER BY rnd}'::text[]) query, distances(query) d;
+
 SET client_min_messages = warning;
 DROP SCHEMA test_indexscan_ahead CASCADE;
 DROP TABLESPACE test_aio_one;
