@@ -79,7 +79,7 @@ typedef struct AiostreamVacuumProgress
 	int64		dead_items;		/* collected in this round */
 } AiostreamVacuumProgress;
 
-/* False: the process has ended. */
+/* False: the process has ended.  *progress is left as it was if it cannot be read now. */
 extern bool aiostream_vacuum_progress(const AiostreamFollowerOrder *order,
 									  AiostreamVacuumProgress *progress);
 

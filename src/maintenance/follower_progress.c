@@ -39,6 +39,7 @@ aiostream_vacuum_progress(const AiostreamFollowerOrder *order,
 
 	for (int try = 0; try < MAX_TRIES; try++)
 	{
+		AiostreamVacuumProgress now = *progress;
 		int			before;
 		int			after;
 		bool		alive;
@@ -48,19 +49,27 @@ aiostream_vacuum_progress(const AiostreamFollowerOrder *order,
 		alive = entry->st_procpid == order->pid &&
 			entry->st_proc_start_timestamp == order->started;
 		vacuuming = entry->st_progress_command == PROGRESS_COMMAND_VACUUM;
-		progress->relid = vacuuming ? entry->st_progress_command_target : InvalidOid;
-		progress->phase = (int) entry->st_progress_param[PROGRESS_VACUUM_PHASE];
-		progress->total = block_param(entry, PROGRESS_VACUUM_TOTAL_HEAP_BLKS);
-		progress->scanned = block_param(entry, PROGRESS_VACUUM_HEAP_BLKS_SCANNED);
-		progress->vacuumed = block_param(entry, PROGRESS_VACUUM_HEAP_BLKS_VACUUMED);
-		progress->index_vacuums = entry->st_progress_param[PROGRESS_VACUUM_NUM_INDEX_VACUUMS];
-		progress->dead_items = entry->st_progress_param[PROGRESS_VACUUM_NUM_DEAD_TUPLES];
+		now.relid = vacuuming ? entry->st_progress_command_target : InvalidOid;
+		now.phase = (int) entry->st_progress_param[PROGRESS_VACUUM_PHASE];
+		now.total = block_param(entry, PROGRESS_VACUUM_TOTAL_HEAP_BLKS);
+		now.scanned = block_param(entry, PROGRESS_VACUUM_HEAP_BLKS_SCANNED);
+		now.vacuumed = block_param(entry, PROGRESS_VACUUM_HEAP_BLKS_VACUUMED);
+		now.index_vacuums = entry->st_progress_param[PROGRESS_VACUUM_NUM_INDEX_VACUUMS];
+		now.dead_items = entry->st_progress_param[PROGRESS_VACUUM_NUM_DEAD_TUPLES];
 		pgstat_end_read_activity(entry, after);
 
 		if (pgstat_read_activity_complete(before, after))
+		{
+			*progress = now;
 			return alive;
+		}
 	}
-	return false;
+
+	/*
+	 * It is in the middle of a change, and without a processor maybe: as
+	 * before, for now.  To take it for gone would end the follower for good.
+	 */
+	return true;
 }
 
 bool
