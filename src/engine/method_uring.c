@@ -187,10 +187,10 @@ submit_queued(void)
 		ret = send_queue(partial);
 		if (ret > 0)
 			taken += ret;
-		if (partial)
+		else if ((ret != 0 && ret != -EINTR && ret != -EAGAIN && ret != -EBUSY) ||
+				 ++attempts >= MAX_SUBMIT_ATTEMPTS)
 			break;
-		if ((ret != 0 && ret != -EINTR && ret != -EAGAIN && ret != -EBUSY) ||
-			++attempts >= MAX_SUBMIT_ATTEMPTS)
+		if (partial)
 			break;
 	}
 	Assert(taken <= nqueued);
