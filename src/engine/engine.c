@@ -11,6 +11,7 @@
  *	uring_ring.c	completion queues in shared memory
  *	reap.c			the reaper's side: completions of others
  *	method_uring.c, method_worker.c, method_sync.c
+ *	io_queue.h		the I/O workers' queues of handles
  *	probe.c			which method works here
  *	shmem_engine.c	shared memory
  *
