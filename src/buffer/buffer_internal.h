@@ -50,6 +50,10 @@ struct AiostreamTarget
 	BlockNumber window_blocks;	/* 0: none */
 	BlockNumber window_next;	/* size of the next one */
 	AiostreamCached window;
+	BlockNumber ahead_end;		/* windows before it have been looked at ahead */
+	uint32		ahead_uncached; /* which of the last ones were not cached */
+	int			ahead_filled;	/* windows in a row that have been filled
+								 * since */
 
 	int			pause;			/* requests not to make: buffers were scarce */
 

@@ -35,7 +35,7 @@ close_callback(void *arg)
  * What is to be read ahead is the streams' to decide.  The kernel's own read-ahead
  * would have the next window of a file in the page cache before a stream asks for
  * it, and so keep it from ever reading that one directly; and read beyond
- * what is wanted.
+ * what is wanted.  What others have started goes on all the same (pagecache.c).
  */
 void
 aiostream_file_no_readahead(int fd)

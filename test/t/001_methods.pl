@@ -197,7 +197,31 @@ sub facts
 			is($counters->{ $direct eq 'auto' ? 'buffered_reads' : 'direct_reads' }, $counters->{reads},
 				"page cache warm, $direct: $counters->{buffered_reads} buffered");
 		}
+		after_read_ahead($node);
 	}
+	return;
+}
+
+# Where a scan begins on pages that the kernel has cached, and so reads these through the page cache, the kernel's
+# read-ahead (8 MB at a time on some disks) must not keep it there.
+sub after_read_ahead
+{
+	my ($node) = @_;
+	value($node, 'CREATE TABLE beginning (x text) USING aioheap');
+	value($node, 'ALTER TABLE beginning ALTER x SET STORAGE plain');
+	value($node, "INSERT INTO beginning SELECT repeat('x', 8000) FROM generate_series(1, 12000)");
+	evict($node, 'beginning');
+	open(my $file, '<:raw', $node->data_dir . '/' . value($node, "SELECT pg_relation_filepath('beginning')")) or die $!;
+	my $pages = grep { sysread($file, my $page, 8192) == 8192 } 1 .. 2048;
+	close($file);
+	is($pages, 2048, 'pages of the beginning read');
+	value($node, 'SELECT aiostream_stat_reset()');
+	value($node, 'SET aiostream.debug_force_nodes = on; SELECT count(*) FROM beginning');
+	my $counters = counters($node);
+	cmp_ok($counters->{buffered_reads}, '>', 0, 'the kernel has the beginning: read through the page cache');
+	# 94 MB in reads of up to 384 kB; some 40 MB of them are cached already, or before the scan can tell
+	cmp_ok($counters->{direct_reads}, '>=', 50, "what follows is read directly: $counters->{direct_reads} of $counters->{reads}");
+	value($node, 'DROP TABLE beginning');
 	return;
 }
 
