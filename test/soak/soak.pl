@@ -259,6 +259,8 @@ sub client
 		spew("$base.sql", "\\set VERBOSITY verbose\n" . $generate->($number));
 		my $status = system("exec psql -X -q -A -t -h '" . $node->host . "' -p " . $node->port . " -d postgres -f '$base.sql' >'$base.out' 2>'$base.err'");
 		my $errors = slurp_file("$base.err");
+		# where the postmaster was killed, a parallel CREATE INDEX says this first
+		$errors =~ s/ERROR: +55000: lost connection to parallel worker//g if $errors =~ /postmaster exited during a parallel transaction/;
 		foreach my $error ($errors =~ /(?:ERROR|FATAL|PANIC): +(.*)/g)
 		{
 			append_to_file("$dir/bad", "$name: $error\n") unless allowed($error) || $error =~ /^ *(the database system is|sorry, too many|terminating connection due to unexpected postmaster exit)/;
