@@ -14,7 +14,7 @@ static uint64_t failures = 0;
 
 /* A queue of "size" with "pending" entries that passes the position "at" */
 static void
-pass(uint32_t size, uint32_t pending, uint64_t at)
+through_queue(uint32_t size, uint32_t pending, uint64_t at)
 {
 	AiostreamQueue queue = {.head = at - 2 * size,.tail = at - 2 * size,.first = size,.size = size};
 	uint32_t	put = 0;
@@ -47,8 +47,8 @@ main(void)
 		for (uint32_t size = 4; size <= LARGEST; size += 4)
 		{
 			for (uint32_t pending = 1; pending <= size; pending = pending * 2 + 3)
-				pass(size, pending, ats[i]);
-			pass(size, size, ats[i]);
+				through_queue(size, pending, ats[i]);
+			through_queue(size, size, ats[i]);
 			for (uint32_t k = 0; k < 2 * LARGEST; k++)
 				entries[k] = UINT32_MAX;
 		}
